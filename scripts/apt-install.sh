@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs Debian packages without starting the services that some of them bring:
-# nginx is only needed as a program.
+# Installs Debian packages without starting their services: nginx, for example, is only needed as a
+# program.
 #
 # usage, as root: scripts/apt-install.sh PACKAGE...
 set -euo pipefail
@@ -21,7 +21,7 @@ for attempt in 1 2 3; do
         rm -f "$log"
         exit 0
     fi
-    # Another apt may hold the lock, or a mirror be out of step for a moment.
+    # Another apt may hold the lock, or a mirror may be out of step for a moment.
     ((attempt == 3)) || sleep $((attempt * 5))
 done
 cat "$log" >&2

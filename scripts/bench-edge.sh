@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What the edge server costs, beside nginx. Arguments go to the benchmark
-# (docs/benchmarks.md).
+# Measures the cost of the edge server, beside nginx (docs/benchmarks.md). Arguments go to the
+# benchmark.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Debian has nginx where only root's PATH looks.
+# Debian installs nginx into a directory that only root's PATH has.
 export PATH="$PATH:/usr/sbin"
 
 bash scripts/setup.sh bench
-# All of it now: nothing may be built while something is measured.
+# Everything is built now: no compiler may run during a measurement.
 cargo build --quiet --release --locked -p hikyaku
 cargo build --quiet --release --locked -p xtask
 cargo build --quiet --release --locked -p hikyaku-core --example memory

@@ -49,7 +49,7 @@ def get(http):
     return [os.path.abspath(HIKYAKU), "get", "--insecure", "--http", http, "--data", "@body", URL]
 
 
-# Name, command, and the one that it is compared with.
+# Name, command, and the name of the one that it is compared with.
 ARMS = [
     ("curl, HTTP/1.1", curl("1.1"), None),
     ("curl, HTTP/2", curl("2"), "curl, HTTP/1.1"),

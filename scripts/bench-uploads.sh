@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long an upload of 20 MB takes over 50 Mbit/s and a round trip of 600 ms, by HTTP/2 and HTTP/3
-# beside HTTP/1.1 (docs/benchmarks.md). Needs root.
+# Measures uploads of 20 MB over 50 Mbit/s and a round trip of 600 ms, by HTTP/2 and HTTP/3 beside
+# HTTP/1.1 (docs/benchmarks.md). Needs root.
 #
 # usage: scripts/bench-uploads.sh [ROUNDS]    (5)
 set -euo pipefail
@@ -11,5 +11,5 @@ cargo build --quiet --release --locked -p hikyaku
 topology=$(mktemp --suffix=.toml)
 trap 'rm -f "$topology"' EXIT
 link='both = { rate = "50Mbps", one_way_delay = "300ms", queue = "300ms" }'
-sed "s/^both = .*/$link/" crates/lab/topologies/pair.toml > "$topology"
+sed "s/^both = .*/$link/" crates/emulator/topologies/pair.toml > "$topology"
 target/release/hikyaku lab shell "$topology" -- python3 scripts/bench-uploads.py "${1:-5}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that can be said of the code without running it.
+# Checks the code without running it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,7 @@ bash scripts/setup.sh check
 step no_generated_html
 step cargo fmt --all --check
 step cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+step cargo run --quiet --locked -p xtask -- arrows >/dev/null
 RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --workspace --no-deps --locked
 step shellcheck scripts/*.sh egress/bpf/build.sh .ci/run
 step bash scripts/prose.sh
@@ -30,10 +31,10 @@ step bash scripts/bpf.sh check
 step bash scripts/egress.sh check
 step go -C crates/cli/tests/foreign/go vet ./...
 step cargo deny --log-level error --locked check bans licenses sources
-# The advisories are in a git repository, which some networks do not reach. A check that
-# did not happen must not look like one that passed.
+# The advisories are in a git repository, which some networks do not reach. A check that did not
+# run must not look like one that passed.
 if cargo deny --log-level off --locked fetch db >/dev/null 2>&1; then
     step cargo deny --log-level error --locked check --disable-fetch advisories
 else
-    echo "check: ADVISORIES NOT CHECKED: their database can't be fetched from here" >&2
+    echo "check: ADVISORIES NOT CHECKED: their database cannot be fetched from here" >&2
 fi

@@ -2,12 +2,12 @@
 # The egress control plane in egress/, a Go module.
 #
 # usage: scripts/egress.sh build           build/hikyaku-egress, statically linked
-#                                         and build/hikyaku-bgp-feed, which the lab measures with
+#                                         and build/hikyaku-bgp-feed, a tool of the lab
 #        scripts/egress.sh check           formatting, vet, staticcheck, the eBPF object
 #        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
 #                                          ends with `N passed, N failed` on a line of its own
 #        scripts/egress.sh test-long [PACKAGE]
-#                                          the tests that are called TestNightly..., which `test` leaves out
+#                                          the tests TestNightly..., which `test` skips
 #        scripts/egress.sh fuzz [PACKAGE [TARGET]]
 #                                          each fuzz target, or this one, for SECONDS_EACH (60) seconds
 set -euo pipefail
@@ -29,8 +29,8 @@ ensure_go() {
     command -v go >/dev/null || PATH=$PATH:/usr/local/go/bin
     command -v go >/dev/null ||
         fail "Go is missing: install $(go_version) or later (https://go.dev/dl), then try again"
-    # An older `go` fetches the version that go.mod names, unless that is forbidden to it.
-    (cd egress && go version >/dev/null) || fail "\`go\` can't be used in egress/: it needs $(go_version)"
+    # An older `go` fetches the version of go.mod, unless that is forbidden.
+    (cd egress && go version >/dev/null) || fail "\`go\` cannot be used in egress/: it needs $(go_version)"
 }
 
 go_version() { sed -n 's/^go /go/p' egress/go.mod; }
@@ -53,12 +53,12 @@ check() {
     step bash bpf/build.sh check
 }
 
-# Lists what was left out, as tests in Rust tell it, and counts test functions; what ended without
+# Lists skipped tests in the format of the tests in Rust, and counts test functions. A test without
 # a result counts as failed.
 summary() {
     awk '
         /^=== (RUN|CONT|NAME) / { test = $3 }
-        # The last that a test says before it is left out is why.
+        # The last line of a test before its skip is the reason.
         /^ +[a-z0-9_]+\.go:[0-9]+: / {
             sub(/^ +[a-z0-9_]+\.go:[0-9]+: (SKIP(PED)?[:,] )?/, "")
             why[test] = $0
@@ -80,7 +80,7 @@ run_tests() {
     (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -v "$2" "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
-        # What failed said so just before.
+        # The failed program has just printed its error.
         grep -E -B 30 -A 5 '^ *--- FAIL' "$log" >&2 || true
         echo "egress: all output is in $log" >&2
     }
@@ -96,7 +96,7 @@ fuzz() {
         for target in $(grep '^Fuzz' <<<"$names" || true); do
             found=1
             echo "fuzz: $target of $package for ${SECONDS_EACH:-60} s"
-            # Without the limit a minute goes into making each new input smaller.
+            # Without the limit, each new input is made smaller for a minute.
             go test -run '^$' -fuzz "^$target\$" -fuzztime "${SECONDS_EACH:-60}s" \
                 -fuzzminimizetime 1x "$package"
         done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Feeds the parsers what nobody would write, for SECONDS_EACH (60) seconds a target.
+# Fuzzes the parsers, for SECONDS_EACH (60) seconds a target.
 #
-# usage: scripts/fuzz.sh [TARGET]...    (all of them without one; those of the Go module, which
-#                                        parses BGP, are called `Fuzz...`)
+# usage: scripts/fuzz.sh [TARGET]...    (default: all of them; the targets of the Go module,
+#                                        which parses BGP, are called `Fuzz...`)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ if (($# == 0)); then
 fi
 
 for target in "${rust[@]}"; do
-    # New inputs go into the first directory; the others are what it starts from.
+    # New inputs go into the first directory; the others have the first inputs.
     inputs=("fuzz/corpus/$target" "fuzz/seeds/$target")
     case $target in
     config) inputs+=(conf) ;;

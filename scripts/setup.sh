@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing for a task, and nothing else.
+# Installs the missing tools of a task, and nothing else.
 #
 # usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage
 set -euo pipefail
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # The advisory and licence checks depend on its version, so it is pinned.
 readonly CARGO_DENY=0.20.2
-# So do the findings of the checkers of prose and spelling (scripts/prose.sh).
+# The findings on prose and spelling depend on these versions, too (scripts/prose.sh).
 readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
 # And the figures of coverage.
@@ -34,7 +34,7 @@ readonly BPF=(
     /usr/include/linux/bpf.h:linux-libc-dev
 )
 readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
-# For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
+# For the checkers of prose and spelling, which Debian lacks: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
@@ -48,17 +48,17 @@ readonly TESTS=(
     ip:iproute2
     setpriv:util-linux
     ss:iproute2
-    # Which the server's media types are compared with.
+    # A test compares the server's media types with it.
     /etc/mime.types:media-types
     nginx:nginx
     openssl:openssl
     python3:python3
-    # BGP daemons beside which the egress agents are tested, and what their guide shows.
+    # BGP daemons for tests of the egress agents, and the tools of their guide.
     /usr/lib/frr/bgpd:frr
     bird:bird2
     gobgpd:gobgpd
     nft:nftables
-    # For aioquic, which is not Debian's.
+    # For aioquic, which Debian lacks.
     /usr/share/python-wheels:python3-venv
 )
 
@@ -67,7 +67,7 @@ fail() {
     exit 1
 }
 
-# Packages whose command, header or module is not there, one a line.
+# Prints the packages whose command, header or module is missing, one a line.
 missing_of() {
     local pair
     for pair in "$@"; do
@@ -108,7 +108,7 @@ ensure_rust() {
     command -v cargo >/dev/null ||
         fail "Rust is missing: install rustup (https://rustup.rs), then try again"
     cargo --version >/dev/null 2>&1 && return
-    # `cargo` is rustup's, and the version that rust-toolchain.toml pins is not there.
+    # `cargo` is rustup's, and the version of rust-toolchain.toml is not installed.
     command -v rustup >/dev/null || fail "\`cargo --version\` fails; install Rust again"
     local channel
     channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
@@ -157,7 +157,7 @@ ensure_prose_checkers() {
         # Its parsers of source code are in C and C++.
         CGO_ENABLED=1 GOBIN="$tools" go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE" 2>"$tools/vale.log" ||
             fail "building vale $VALE:" "$(cat "$tools/vale.log")"
-        # Last, since it says that all is there.
+        # The last step, since this file means that all is installed.
         echo "$VALE" >"$tools/vale.version"
     fi
     [[ $("$tools/typos" --version 2>/dev/null) == "typos-cli $TYPOS" ]] && return
@@ -168,13 +168,13 @@ ensure_prose_checkers() {
     ln -sf typos.venv/bin/typos "$tools/typos"
 }
 
-# A `vale` that was built from its sources does not know its version.
+# A `vale` that is built from its sources does not know its version.
 vale_is_there() {
     [[ -x build/tools/vale ]] && cmp --silent build/tools/vale.version <(echo "$VALE")
 }
 
-# Clients that crates/cli/tests/foreign tries the server with, at the versions that its lock files
-# pin. Debian has neither h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
+# The clients of crates/cli/tests/foreign, at the versions of its lock files. Debian has neither
+# h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
 ensure_foreign_clients() {
     local foreign=crates/cli/tests/foreign
     ensure_go
@@ -185,7 +185,7 @@ ensure_foreign_clients() {
     rm -rf "$venv"
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet --only-binary :all: -r "$wanted"
-    # Last, since it says that all is there.
+    # The last step, since this file means that all is installed.
     cp "$wanted" "$venv/requirements.txt"
 }
 

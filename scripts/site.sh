@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the sample site has beyond its source: images and precompressed siblings.
+# Makes the generated files of the sample site: images and precompressed siblings.
 set -euo pipefail
 cd "$(dirname "$0")/../site"
 

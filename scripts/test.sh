@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests, lists those that were left out, and ends with `N passed, N failed` on a line of
-# its own.
+# Runs the tests, lists the skipped ones, and ends with `N passed, N failed` on a line of its
+# own.
 #
 # usage: scripts/test.sh         every test but the long ones
 #        scripts/test.sh long    the long ones: `#[ignore = "long: ..."]` in Rust, TestNightly... in Go
@@ -14,7 +14,7 @@ at() { printf '[%02d:%02d]' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 step() { echo "test: $(at) $*" >&2; }
 
-# Says when each of cargo's test programs began, and how many of them there are.
+# Prints the time at which each of cargo's test programs began, and how many of them there are.
 timed() {
     local line number=0
     while IFS= read -r line || [[ -n $line ]]; do
@@ -58,26 +58,26 @@ mkdir -p build
 
 status=0
 step "building the egress agents"
-# The lab measures with them.
+# The lab uses them.
 bash scripts/egress.sh build || status=$?
 rust || status=$?
 step "Go"
 bash scripts/egress.sh "$GO" 2>&1 | tee -a "$LOG" || status=$?
-step "what runs in the kernel"
-# What runs in the kernel is committed as it was compiled: it must be what its source gives.
+step "kernel programs"
+# The objects of kernel programs are committed; they must match their sources.
 bash scripts/bpf.sh check || status=$?
 bash egress/bpf/build.sh check || status=$?
 
 step "done"
 
 # Each of Rust's test binaries ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`,
-# which takes a test that is left out as passed; those of Go end with `12 passed, 0 failed`. Both
-# tell of one before: `SKIPPED name: why`, or `SKIPPED IN name: why` if it tries the rest.
+# which counts a skipped test as passed. Those of Go end with `12 passed, 0 failed`. Both report a
+# skip before: `SKIPPED name: why`, or `SKIPPED IN name: why` if the test runs its other parts.
 awk '
     match($0, /SKIPPED (IN )?[^ ]+: /) {
         line = substr($0, RSTART)
-        if (line in told) next
-        told[line]
+        if (line in seen) next
+        seen[line]
         list[++lines] = line
         split(line, word, " ")
         if (word[2] == "IN") parts++
@@ -95,7 +95,7 @@ awk '
         }
         passed -= of_binary
         of_binary = 0
-        split("", told)
+        split("", seen)
         split("", whole)
     }
     /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }

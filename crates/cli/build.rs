@@ -1,5 +1,5 @@
-//! Tells the program which commit it is built from, as `HIKYAKU_COMMIT`: 40 hexadecimal
-//! digits, with `-dirty` where the sources were changed; `unknown` outside of a repository.
+//! Sets `HIKYAKU_COMMIT` to the commit of the sources: 40 hexadecimal digits, with `-dirty` if the
+//! sources were changed. `unknown` outside of a repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,17 +17,17 @@ fn main() {
     let reference = git(&["rev-parse", "--symbolic-full-name", "HEAD"]).unwrap_or_default();
     let inside =
         ["HEAD", "packed-refs", &reference].map(|name| git(&["rev-parse", "--git-path", name]));
-    // Whether the sources are changed, where that changes the program.
+    // Whether sources of the program are changed.
     let sources = ["../../Cargo.toml", "../../Cargo.lock", "../../models", ".."].map(str::to_owned);
     for path in inside.into_iter().flatten().chain(sources) {
-        // A file that is not there would have this run at each build.
+        // A missing file would make this run at each build.
         if Path::new(&path).exists() {
             println!("cargo::rerun-if-changed={path}");
         }
     }
 }
 
-/// What git says, in one line.
+/// Returns git's output, one line.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

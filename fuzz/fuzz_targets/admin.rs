@@ -1,4 +1,4 @@
-//! Requests to the admin API of a server that runs: method, target and body, a line each.
+//! Requests to the admin API of a running server: method, target and body, a line each.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ fuzz_target!(|text: &str| {
         .uri(target)
         .header(header::HOST, SERVICE.admin.to_string())
         .body(Full::from(body));
-    // Events never end, and traces not soon.
+    // Events never end, and traces end late.
     if let Ok(request) = request
         && !["/v1/events", "/v1/qlog"].contains(&request.uri().path())
     {
@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// The response's status; `None` where client or server refuse the message as such.
+/// Returns the response's status; `None` if client or server refuse the message as such.
 async fn send(request: Request<Full<Bytes>>) -> Option<StatusCode> {
     let kept = SERVICE
         .connection

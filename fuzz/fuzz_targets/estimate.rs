@@ -1,17 +1,17 @@
-//! Stored estimates. What the store may give back is decided upon without a panic,
-//! whatever is in it; the check at the end is corrected, or nothing would get past it.
+//! Stored estimates. Whatever the store has, a decision must come without a panic. The check at the
+//! end is corrected, since no input would get past it otherwise.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use hikyaku_units::arm::{ByTransport, CongestionSet};
-use hikyaku_core::decide::decide;
-use hikyaku_core::estimate::{ENCODED_LEN, Estimate};
-use hikyaku_core::key::Key;
+use hikyaku_core::transport::decide;
+use hikyaku_core::client::estimate::{ENCODED_LEN, Estimate};
+use hikyaku_core::client::key::Key;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::table::{ClientTable, TableConfig};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
 use hikyaku_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     choose(&encoded);
 });
 
-/// Decides for a client of whom nothing but this estimate is known.
+/// Decides for a client of which only this estimate is known.
 fn choose(encoded: &[u8]) {
     let client = IpAddr::from(Ipv4Addr::new(192, 0, 2, 7));
     let config = TableConfig {
@@ -55,7 +55,7 @@ static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
     Arc::new(Model::from_json(json).expect("the shipped model is sound"))
 });
 
-/// Gives `bytes` the current version and a right check, as the store's format has them.
+/// Sets the current version and a valid check, as in the store's format.
 fn seal(bytes: &mut [u8; ENCODED_LEN]) {
     const CHECK_LEN: usize = 4;
     bytes[0] = Estimate::default().encode()[0];

@@ -1,5 +1,5 @@
-//! Requests for files: a path in the first line, then header fields. Nothing outside of
-//! the root is ever sent, and bodies are as long as announced.
+//! Requests for files: a path in the first line, then header fields. No file outside of the root is
+//! ever sent, and bodies are as long as announced.
 #![no_main]
 
 use std::fs;
@@ -56,7 +56,7 @@ fn check(response: &Response<Bytes>) {
         assert_eq!(length, body.len().to_string().as_bytes());
     }
     if let Some(location) = field(header::LOCATION) {
-        // A second slash, or what browsers take for one, would lead to another host.
+        // A second slash, or a character that browsers take for one, would lead to another host.
         let elsewhere = matches!(location, [b'/', b'/' | b'\\', ..]);
         assert!(location.starts_with(b"/") && !elsewhere, "{response:?}");
     }
@@ -107,7 +107,7 @@ fn fill(outer: &Path, root: &Path) -> std::io::Result<()> {
     fs::write(root.join("a.txt.gz"), "gzip")?;
     fs::write(root.join("a.txt.br"), "br")?;
     fs::write(root.join(".hidden"), SECRET)?;
-    // Larger than what is kept in memory.
+    // A file that is too large to be kept in memory.
     fs::write(root.join("d/large.bin"), vec![7; 40_000])?;
     symlink("../secret", root.join("out"))?;
     symlink("../../secret", root.join("d/out"))?;

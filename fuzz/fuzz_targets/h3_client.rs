@@ -1,5 +1,5 @@
-//! A server of HTTP/3 that keeps no rule: streams of both kinds in pieces of any size, with their
-//! ends and resets, before a client with requests of several methods.
+//! A server of HTTP/3 that keeps no rule, before a client with requests of several methods. Streams
+//! of both kinds come in pieces of any size, with their ends and resets.
 #![no_main]
 
 use std::time::Instant;
@@ -72,7 +72,7 @@ fn open(connection: &mut Connection, stream: u64, method: &Method) -> Response {
     }
 }
 
-/// What one event brings: its low bits say which stream it is of, the others what happens.
+/// Handles an event: the low bits of `kind` select its stream, the others the action.
 fn on(
     connection: &mut Connection,
     responses: &mut [Response],

@@ -1,5 +1,5 @@
-//! A client of HTTP/3 that keeps no rule: streams of both kinds in pieces of any size, with their
-//! ends and resets, before a server that answers whatever it can.
+//! A client of HTTP/3 that keeps no rule, before a server that answers all it can. Streams of both
+//! kinds come in pieces of any size, with their ends and resets.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ struct Server {
 }
 
 impl Server {
-    /// What one event brings: its low bits say which stream it is of, the others what happens.
+    /// Handles an event: the low bits of `kind` select its stream, the others the action.
     fn on(&mut self, kind: u8, bytes: Bytes) -> Result<(), Error> {
         let stream = u64::from(kind & 3) * 4;
         let fin = kind & 0x20 != 0;
@@ -116,13 +116,13 @@ fn answer(stream: u64, status: StatusCode, server: &mut Server) -> Result<(), Er
     };
     let headers = HeaderMap::from_iter([(http::header::SERVER, "fuzz".parse().unwrap())]);
     let mut out = BytesMut::new();
-    // Fails only where the client takes no section of that size.
+    // It fails only if the client takes no section of that size.
     let _ = writer.head(status, &headers, &mut server.connection, &mut out);
     let end = End::Complete;
     server.connection.end(stream, end, server.now)
 }
 
-/// The least that the fields' section counts (RFC 9114 §4.2.2): cookies may have been many.
+/// The smallest size of the fields' section (RFC 9114 §4.2.2): there may have been more cookies.
 fn size(headers: &HeaderMap) -> u64 {
     let sizes = headers
         .iter()

@@ -1,4 +1,4 @@
-//! Model files: one that is accepted predicts something for every path.
+//! Model files: an accepted one predicts a time for every path.
 #![no_main]
 
 use std::time::Duration;
@@ -31,7 +31,8 @@ fuzz_target!(|json: &str| {
     }
 });
 
-/// Round-trip time in µs, loss, rate in bit/s, size in bytes: inside of any grid, and far out.
+/// Round-trip time in µs, loss, rate in bit/s and size in bytes: inside of any grid, and far
+/// outside.
 const PATHS: [(u64, f64, u64, u64); 4] = [
     (0, 0.0, 0, 0),
     (20_000, 0.01, 20_000_000, 1_000_000),

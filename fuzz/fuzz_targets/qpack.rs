@@ -1,5 +1,5 @@
-//! QPACK of a peer that keeps no rule: instructions on both of its streams and sections, in
-//! any order and in pieces of any size.
+//! QPACK of a peer that keeps no rule. Instructions on both of its streams and sections come in any
+//! order and in pieces of any size.
 #![no_main]
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     encode(config, events);
 });
 
-/// What comes of a peer's encoder: each event has a kind, a length, and as many bytes.
+/// Decodes the events of a peer's encoder: each has a kind, a length, and as many bytes.
 fn decode(
     config: DecoderConfig,
     events: &[u8],
@@ -66,7 +66,7 @@ fn decode(
     seen
 }
 
-/// Lines are decoded as they were encoded, whatever the peer's decoder stream says.
+/// Checks that lines decode to themselves, whatever arrives on the peer's decoder stream.
 fn encode(config: DecoderConfig, events: &[u8]) {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 300,
@@ -79,7 +79,7 @@ fn encode(config: DecoderConfig, events: &[u8]) {
     let mut in_step = true;
     for (kind, stream_id, bytes) in Events(events) {
         if kind == 0 {
-            // From here on the encoder may evict what the decoder still needs.
+            // From here on the encoder may evict entries that the decoder still needs.
             in_step = false;
             if encoder.on_decoder_stream(bytes).is_err() {
                 return;

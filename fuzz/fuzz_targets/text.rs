@@ -1,12 +1,12 @@
-//! Quantities with units, addresses, prefixes and arms: what is read is printed so that it
-//! is read again as the same.
+//! Quantities with units, addresses, prefixes and arms: each accepted text prints as one that reads
+//! back to the same value.
 #![no_main]
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use hikyaku_units::arm::Arm;
-use hikyaku_core::key::{Key, Prefix};
+use hikyaku_core::client::key::{Key, Prefix};
 use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use libfuzzer_sys::fuzz_target;
 

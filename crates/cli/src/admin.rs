@@ -1,4 +1,4 @@
-//! Asking the admin API of a running server.
+//! Requests to the admin API of a running server.
 
 use anyhow::{Context, bail};
 use hikyaku_edge::config::ListenAddress;
@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
-/// The answer of the admin API at `address`, which must be a success.
+/// Requests `path` from the admin API at `address`. Any status but success is an error.
 pub(crate) async fn ask(
     address: &ListenAddress,
     token: Option<&str>,
@@ -39,7 +39,7 @@ pub(crate) async fn ask(
     Ok(response)
 }
 
-/// The `error` of an answer, or all of it where it has none.
+/// The `error` of an answer, or all of the answer if it has none.
 fn reason(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Problem {

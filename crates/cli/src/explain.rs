@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::{EgressKey, NetworkSummary};
 use hikyaku_core::explain::Explanation;
-use hikyaku_core::key::Key;
 use hikyaku_edge::config::ListenAddress;
 use hikyaku_units::{ByteSize, duration};
 use http::{Method, Response};
@@ -18,41 +18,41 @@ use hyper::body::Incoming;
 
 use crate::admin;
 
-/// How long the admin API may take.
+/// The time limit of the admin API.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options of `hikyaku explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The client's address, or an AS whose clients use egress paths, such as AS64500; with --qlog a prefix,
-    /// too (/24; IPv6 /56 or /48).
+    /// Address of the client, or an AS whose clients use egress routes, such as AS64500. With
+    /// --qlog also a prefix (/24; IPv6 /56 or /48).
     #[arg(value_name = "ADDRESS")]
     subject: EgressKey,
     /// Admin address of the server.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8440")]
     admin: ListenAddress,
-    /// Token of the admin API, where one is configured.
+    /// Token of the admin API, if one is configured.
     #[arg(long, env = "HIKYAKU_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Record the client's next QUIC connection in qlog, to FILE or to standard output (`-`),
-    /// until it ends. Connections that are open already cannot be recorded.
+    /// Record the client's next QUIC connection in qlog, to FILE or to standard output (`-`), until
+    /// it ends. Connections that are open already cannot be recorded.
     #[arg(
         long, value_name = "FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = "-", conflicts_with = "json",
     )]
     qlog: Option<PathBuf>,
-    /// Record so many connections, 1 to 1000.
+    /// Number of connections to record, 1 to 1000.
     #[arg(long, value_name = "N", requires = "qlog", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     connections: u32,
-    /// Record for this time, 600s at most.
+    /// Time limit of the recording, 600s at most.
     #[arg(long = "for", value_name = "TIME", requires = "qlog", default_value = "60s",
           value_parser = duration::parse)]
     duration: Duration,
-    /// Record so much, 1GiB at most.
+    /// Size limit of the recording, 1GiB at most.
     #[arg(long, value_name = "SIZE", requires = "qlog", default_value = "64MiB")]
     max_size: ByteSize,
 }

@@ -1,11 +1,11 @@
-//! What to do about an error.
+//! Advice on errors.
 
 use std::io;
 
 use hikyaku_edge::{ConfigError, ListenError, ServerError, tls::TlsError};
 use hikyaku_emulator::link::LinkError;
 
-/// One sentence on what to do, where that is not plain from the error itself.
+/// Returns one sentence of advice, if the error itself does not give it.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         if let Some(error) = cause.downcast_ref::<ListenError>() {

@@ -1,4 +1,4 @@
-//! `hikyaku lab`: emulated networks and what is measured on them.
+//! `hikyaku lab`: emulated networks, and experiments on them.
 
 use std::io;
 use std::process::ExitCode;
@@ -28,15 +28,15 @@ enum Command {
     Run(Box<RunArgs>),
     /// Run experiments in simulation; needs no root.
     Sim(Box<SimArgs>),
-    /// Fit the model that servers decide by to what was measured, and check it.
+    /// Fit the model of the servers' decisions to measurements, and check it.
     Fit(FitArgs),
-    /// Show what emulated links reach on this machine, against what they promise.
+    /// Show the rates and delays of emulated links on this machine, beside their settings.
     Selftest(SelftestArgs),
-    /// Make pages with plots and tables of what was measured.
+    /// Make pages with plots and tables of the measurements.
     Report(ReportArgs),
     /// Build a network and open a shell inside.
     Shell(ShellArgs),
-    /// Remove what killed labs left behind, and nothing else.
+    /// Remove the leftovers of killed labs, and nothing else.
     Clean(CleanArgs),
 }
 

@@ -1,5 +1,5 @@
-//! `hikyaku`: a content delivery server that gives every client the transport that is
-//! fastest for it, and the tools to see why.
+//! `hikyaku`: a content delivery server that gives every client the transport that is fastest for
+//! it, and tools that show why.
 
 mod admin;
 mod explain;
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use hikyaku_client::GetArgs;
 
-/// Serves each client over the HTTP version that is fastest for it, measures every
-/// response, and says why.
+/// Serves each client over the HTTP version that is fastest for it, measures every response, and
+/// explains its choices.
 #[derive(Debug, Parser)]
 #[command(name = "hikyaku", version = version::SHORT.as_str(), long_version = version::LONG.as_str(), max_term_width = 100)]
 struct Args {
@@ -32,9 +32,9 @@ enum Command {
     Get(Box<GetArgs>),
     /// Emulate networks and measure on them.
     Lab(lab::LabArgs),
-    /// Have a running server read its configuration again, and tell how that ended.
+    /// Make a running server read its configuration again, and report the result.
     Reload(reload::ReloadArgs),
-    /// Tell what a server knows of a client, what it decides for it, and why.
+    /// Show a server's measurements of a client, its decision, and the reasons.
     Explain(explain::ExplainArgs),
 }
 

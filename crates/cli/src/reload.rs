@@ -11,7 +11,7 @@ use http::Method;
 
 use crate::admin::ask;
 
-/// How long a reload may take.
+/// The time limit of a reload.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options of `hikyaku reload`.
@@ -23,12 +23,12 @@ pub(crate) struct ReloadArgs {
     /// Admin address of the server; by default that of the configuration, or 127.0.0.1:8440.
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<ListenAddress>,
-    /// Token of the admin API, where one is configured.
+    /// Token of the admin API, if one is configured.
     #[arg(long, env = "HIKYAKU_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
 }
 
-/// Has the server read its configuration again; an error says why it was refused.
+/// Makes the server read its configuration again. The error has the reason of a refusal.
 pub(crate) fn run(args: &ReloadArgs) -> anyhow::Result<()> {
     let config = Config::load(args.config.as_deref(), &[])?.admin;
     let Some(address) = args.admin.clone().or(config.listen.0) else {

@@ -20,21 +20,21 @@ use log::Log;
 /// Options of `hikyaku serve`; each overrides its key in the configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Directory whose files are served.
+    /// Directory of the files to serve.
     root: Option<PathBuf>,
-    /// Server that requests are passed to, instead of serving files:
-    /// http://HOST:PORT, https://HOST or h2c://HOST:PORT.
+    /// Upstream server that answers the requests, instead of files: http://HOST:PORT, https://HOST
+    /// or h2c://HOST:PORT.
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     upstream: Option<String>,
-    /// Address to serve on, TCP and UDP; may be given several times. A port alone is that of all
+    /// Address to serve on, TCP and UDP; may be given several times. A port alone stands for all
     /// addresses, IPv6 and IPv4.
     #[arg(long, value_name = "[ADDR:]PORT")]
     listen: Vec<ListenAddress>,
-    /// PEM file of the certificate chain; self-signed if not given. May be given several times, for
-    /// keys of different kinds.
+    /// PEM file of the certificate chain. Default: a self-signed certificate. May be given several
+    /// times, for keys of different kinds.
     #[arg(long, value_name = "PEM", requires = "key")]
     cert: Vec<PathBuf>,
-    /// PEM file of the certificate's private key; as often as --cert.
+    /// PEM file of the certificate's private key; once for each --cert.
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Vec<PathBuf>,
     /// Address of the admin page, API and metrics.
@@ -43,19 +43,19 @@ pub(crate) struct ServeArgs {
     /// Configuration file (TOML); conf/edge.toml shows every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory where what is learnt of clients is kept; otherwise it is lost at the end.
+    /// Directory for the measurements of clients; without it they are lost at the end.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Sets a configuration key, such as policy.version=h2; may be given several times.
+    /// Set a configuration key, such as policy.version=h2; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Writes the self-signed certificate to this file, for clients to trust.
+    /// Write the self-signed certificate to this file, for clients to trust.
     #[arg(long, value_name = "PEM", conflicts_with = "cert")]
     write_cert: Option<PathBuf>,
 }
 
 impl ServeArgs {
-    /// The configuration, as the file and the options say it now.
+    /// Reads the configuration from the file and the options.
     fn config(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(self.config.as_deref(), &self.set)?;
         if let Some(root) = &self.root {
@@ -83,10 +83,10 @@ impl ServeArgs {
     }
 }
 
-/// How long the end waits for disks that do not answer.
+/// The time for which the end waits for disks that do not answer.
 const BLOCKED: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it.
+/// Serves until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.config()?;
     let log = Log::start(&config.log.level)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(args: &ServeArgs, config: Config, log: &Log) -> anyhow::Result<()> {
-    // Before anything is served, so that none is missed.
+    // Registered before anything is served, so that no signal is missed.
     let mut signals = Signals::new().context("handling signals")?;
     let server = Server::start(config)?;
     if let Some(path) = &args.write_cert {
@@ -132,7 +132,7 @@ async fn serve(args: &ServeArgs, config: Config, log: &Log) -> anyhow::Result<()
     Ok(())
 }
 
-/// Reads the configuration again; why it was refused, if it was.
+/// Reads the configuration again. The error is the reason of a refusal.
 fn reload(args: &ServeArgs, server: &Server, log: &Log) -> Result<(), String> {
     notify::reloading();
     match try_reload(args, server, log) {
@@ -197,7 +197,7 @@ impl Signals {
     }
 }
 
-/// Where to look, and what to try next.
+/// The addresses of the server, and commands to try next.
 fn greeting(server: &Server) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
@@ -240,12 +240,12 @@ fn greeting(server: &Server) -> String {
     line(
         "state",
         server.store().map_or_else(
-            || "in memory: what is learnt is lost at the end (--state DIR keeps it)".to_owned(),
+            || "in memory: measurements are lost at the end (--state DIR keeps them)".to_owned(),
             |path| path.display().to_string(),
         ),
     );
     line("try", format!("curl -k https://localhost:{port}/"));
-    // As it was called: what was just built is not on anybody's PATH.
+    // The program as it was called, since a fresh build is not on the PATH.
     let called = std::env::args_os().next();
     let program = called.unwrap_or_else(|| "hikyaku".into());
     let program = program.display();

@@ -1,13 +1,13 @@
-//! What `hikyaku --version` tells.
+//! The output of `hikyaku --version`.
 
 use std::sync::LazyLock;
 
 use hikyaku_lab::experiment::model_sha256;
 
-/// Commit that the program was built from, with `-dirty` where the sources were changed.
+/// The commit of the program's sources, with `-dirty` if they were changed.
 const COMMIT: &str = env!("HIKYAKU_COMMIT");
 
-/// `0.1.0 (8e307da12345)`.
+/// The short version, such as `0.1.0 (8e307da12345)`.
 pub(crate) static SHORT: LazyLock<String> = LazyLock::new(|| {
     let (hash, dirty) = COMMIT
         .split_once('-')
@@ -16,6 +16,6 @@ pub(crate) static SHORT: LazyLock<String> = LazyLock::new(|| {
     format!("{} ({hash}{dirty})", env!("CARGO_PKG_VERSION"))
 });
 
-/// As [`SHORT`], with lines that `hikyaku lab` reads of a program that it measures.
+/// The short version and further lines, which `hikyaku lab` reads from a program under test.
 pub(crate) static LONG: LazyLock<String> =
     LazyLock::new(|| format!("{}\ncommit {COMMIT}\nmodel {}", *SHORT, model_sha256()));

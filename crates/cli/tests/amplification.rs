@@ -1,4 +1,4 @@
-//! What the server sends to an address that has proved nothing (RFC 9000 §8.1).
+//! Datagrams of the server to an address that has not been validated (RFC 9000 §8.1).
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hikyaku_testkit::client::{self, H3, block_on};
 use hikyaku_testkit::{Server, Site};
 
-/// Until the server has given up, and has said so.
+/// The time in which the server gives up and sends that.
 const LISTEN: Duration = Duration::from_secs(8);
 const HANDSHAKE: &str = "timeouts.handshake=6s";
 
@@ -32,7 +32,7 @@ fn hello() -> Vec<u8> {
     buffer[..length].to_vec()
 }
 
-/// Lengths of the datagrams that come back within `time`.
+/// Returns the lengths of the datagrams that come back within `time`.
 fn answer(server: SocketAddr, datagram: &[u8], time: Duration) -> Vec<usize> {
     let local = if server.is_ipv4() {
         "127.0.0.1:0"

@@ -1,7 +1,7 @@
 //! A real browser follows the server from HTTP/2 to HTTP/3 and back.
 //!
-//! Headless Chromium, driven by its DevTools protocol; which version a request used is told
-//! by the page's own `nextHopProtocol`.
+//! Headless Chromium is driven by its DevTools protocol. The page's own `nextHopProtocol` shows the
+//! version of a request.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -25,8 +25,7 @@ fn site() -> Site {
     Site::new(&[("index.html", page.as_bytes()), ("image.svg", image)])
 }
 
-/// Loads the page anew, past the browser's cache, and gives the versions that it and its
-/// images came over.
+/// Loads the page past the browser's cache. Returns the versions of the page and its images.
 async fn visit(browser: &mut Browser) -> Vec<String> {
     browser.command("Network.enable", json!({})).await;
     let off = json!({ "cacheDisabled": true });
@@ -60,7 +59,7 @@ async fn visit(browser: &mut Browser) -> Vec<String> {
     versions
 }
 
-/// The version that one more request of the open page comes over.
+/// Makes one more request of the open page, and returns its version.
 async fn request(browser: &mut Browser) -> String {
     browser.messages += 1;
     let path = format!("/image.svg?request={}", browser.messages);
@@ -151,7 +150,7 @@ fn a_browser_gets_early_answers() {
     }
 }
 
-/// Asks until a request comes over `version`: QUIC is connected in the background.
+/// Makes requests until one comes over `version`: QUIC is connected in the background.
 async fn until(browser: &mut Browser, version: &str) {
     let begun = Instant::now();
     loop {
@@ -173,7 +172,7 @@ fn an_unknown_browser_is_brought_to_http3() {
         return;
     }
     let site = site();
-    // Neither chance nor experiments.
+    // No chance, and no experiments.
     let plain = [
         "policy.exploration=0",
         "policy.holdback=0",

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 
 use hikyaku_testkit::{binary, has, skip, this_test};
 
-/// Versions alone are chosen.
+/// Settings that leave only versions to choose.
 const PLAIN_CUBIC: [&str; 2] = ["policy.congestion=cubic", "policy.min_cwnd=off"];
-/// Sessions within which enough is known to compare.
+/// The number of sessions after which versions can be compared.
 const SESSIONS: usize = 20;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -34,7 +34,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// Starts it all with these settings, unless there are no privileges for that.
+    /// Starts server, client and link with these settings. `None` without the privileges.
     fn start(settings: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skip(&this_test(), "emulated links need root");
@@ -54,7 +54,7 @@ impl Lab {
         })
     }
 
-    /// Slows what the server sends over UDP to 2 Mbit/s.
+    /// Limits the server's UDP to 2 Mbit/s.
     fn throttle_udp(&self) {
         let netns = self.topology.server();
         let links = netns
@@ -100,8 +100,8 @@ impl Lab {
         self.topology.start_link(links, 1).unwrap();
     }
 
-    /// One session of a browser whose lease of HTTP/3 has ended: it begins over HTTP/2 and
-    /// follows `Alt-Svc`. Gives the version of its second request.
+    /// Makes a session of a browser whose lease of HTTP/3 has ended: it begins over HTTP/2 and
+    /// follows `Alt-Svc`. Returns the version of its second request.
     fn visit(&self) -> u64 {
         let url = format!("https://{SERVER_V4}:8443/page");
         let mut get = Command::new(binary());
@@ -129,8 +129,8 @@ impl Lab {
         last["http"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Loads 45 bytes thirty times over one connection of HTTP/2, one after the other, by somebody else's
-    /// client.
+    /// Loads 45 bytes thirty times over one HTTP/2 connection, one after the other, by another
+    /// project's client.
     fn load_small_ones(&self) {
         let urls = format!("https://{SERVER_V4}:8443/small?[1-30]");
         let mut curl = Command::new("curl");
@@ -159,13 +159,13 @@ impl Drop for Lab {
     }
 }
 
-/// The server in its namespace, when it has said that it serves.
+/// Starts the server in its namespace, and waits until it serves.
 fn serve(topology: &Topology, root: &Path, settings: &[&str]) -> Child {
     let mut command = Command::new(binary());
     command
         .arg("serve")
         .arg(root)
-        // No client is held back or explores: the test asks what is found best.
+        // No client is held back or gets an experiment, since the test asks for the best choice.
         .args([
             "--set",
             "policy.holdback=0",
@@ -205,7 +205,7 @@ fn a_lossy_path_gets_a_congestion_control_that_losses_do_not_hold_back() {
     if !offers_bbr() {
         return skip(&this_test(), "the kernel has no bbr");
     }
-    // Without a floor, TCP has nothing fair that would do.
+    // Without a floor, TCP has no fair congestion control that suffices.
     let Some(mut lab) = Lab::start(&["policy.min_cwnd=off", "policy.version=h2"]) else {
         return;
     };
@@ -235,7 +235,7 @@ fn throttled_udp_is_left_within_two_sessions() {
     assert_eq!(lab.visit(), 3, "and it works");
     lab.throttle_udp();
     let is_left = || lab.explain()["decision"]["reason_code"] == "udp_throttled";
-    // A trial of HTTP/2, which two visits may call for, tells nothing about UDP.
+    // An experiment with HTTP/2, which two visits may cause, shows nothing about UDP.
     let mut over_udp = 0;
     for _ in 0..SESSIONS {
         over_udp += usize::from(lab.visit() == 3);

@@ -1,4 +1,4 @@
-//! A server beside an agent of egress paths, on one host: what it learns and tells of them.
+//! A server beside an egress agent, on one host: its knowledge of egress routes, and its reports.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use hikyaku_testkit::agent::Agent;
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// From about this size on a response shows a goodput.
+/// The size from about which a response shows a goodput.
 const BIG: usize = 2_000_000;
 
 /// A site, a state directory and an agent's socket, which outlive servers.
@@ -28,7 +28,7 @@ impl Host {
         Agent::start(self.dir.path().join("api.sock"))
     }
 
-    /// A server that has an agent and keeps what it learns.
+    /// A server with an agent and a state directory.
     fn server(&self) -> Server {
         self.server_with(&[])
     }
@@ -49,7 +49,7 @@ impl Host {
     }
 }
 
-/// What is known of the way that plain packets take, once the agent was asked about the client.
+/// The estimate of the plain route, once the server has asked the agent about the client.
 fn plain(server: &Server) -> Value {
     let known = eventually("the client's routes", || {
         get(&[&server.url("/")]);
@@ -61,7 +61,7 @@ fn plain(server: &Server) -> Value {
 }
 
 #[test]
-fn what_an_isps_clients_have_shown_is_told() {
+fn estimates_of_a_network_are_reported() {
     let host = Host::new();
     let _agent = host.agent();
     let server = host.server();
@@ -116,7 +116,7 @@ fn routes_are_known_after_a_restart() {
     server.signal(Signal::TERM);
     assert!(server.wait_exit().success());
 
-    // What nobody looks after is not kept.
+    // Routes without an agent are not kept.
     let mut server = host.start(&[]);
     server.signal(Signal::TERM);
     assert!(server.wait_exit().success());
@@ -131,10 +131,10 @@ fn routes_are_known_after_a_restart() {
 }
 
 #[test]
-fn the_status_tells_what_is_on_each_way() {
+fn the_status_shows_the_connections_of_each_route() {
     let host = Host::new();
     let agent = host.agent();
-    // Everybody is held back, so nobody else is there to compare with.
+    // All clients are held back, so that no others are there for a comparison.
     let server = host.server_with(&["policy.holdback=1.0"]);
     plain(&server);
     let begun = eventually("goodput of those held back", || {

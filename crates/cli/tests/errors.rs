@@ -1,4 +1,4 @@
-//! What a wrong invocation is told: what was attempted, what is wrong, what to do.
+//! Messages on wrong invocations: the attempt, the fault, and the remedy.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use hikyaku_testkit::{Server, Site, binary, certificate, get, has, hikyaku, plain_http, skip};
 
-/// Checks that a command failed, and that its message holds every one of `words`.
+/// Checks that a command failed, and that its message has all of `words`.
 #[track_caller]
 fn expect_failure(name: &str, output: &Output, words: &[&str]) {
     let message = String::from_utf8_lossy(&output.stderr);
@@ -80,7 +80,7 @@ fn wrong_configuration_files_are_shown_where_they_are_wrong() {
 }
 
 #[test]
-fn wrong_invocations_are_told_what_to_do() {
+fn wrong_invocations_get_advice() {
     let site = Site::new(&[("file", b"")]);
     let missing = format!("{}/missing", site.path());
     let root = site.path();
@@ -269,7 +269,7 @@ fn wrong_invocations_are_told_what_to_do() {
     for (name, args, words) in cases {
         let mut command = vec!["serve"];
         command.extend_from_slice(args);
-        // Later than the case's own, where it has one.
+        // After the case's own, if it has one.
         if !args.contains(&"--admin") {
             command.extend(["--admin", "127.0.0.1:0"]);
         }
@@ -318,11 +318,11 @@ fn as_nobody(test: &str, args: &[&str]) -> Option<Output> {
     if !has(test, "setpriv") {
         return None;
     }
-    // Where this was built may be closed to others.
+    // Other users may have no access to the build directory.
     let dir = open_dir();
     let copy = dir.path().join("hikyaku");
-    // By a process of its own: while this one has the copy open for writing, children that other tests
-    // start may hold it, and a file that is open for writing can't be executed.
+    // Another process makes the copy. If this process wrote it, children of other tests could
+    // inherit the open file. A file that is open for writing cannot be executed.
     let copied = Command::new("cp").arg(binary()).arg(&copy).status();
     assert!(copied.unwrap().success());
     let output = Command::new("setpriv")
@@ -367,8 +367,8 @@ fn a_privileged_port_needs_a_capability() {
 }
 
 #[test]
-fn an_unreadable_key_is_told() {
-    const TEST: &str = "an_unreadable_key_is_told";
+fn an_unreadable_key_is_reported() {
+    const TEST: &str = "an_unreadable_key_is_reported";
     let dir = open_dir();
     let (certificate, private) = certificate();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -494,7 +494,7 @@ fn a_trace_says_why_it_can_not_be_taken() {
     let server = Server::start(&[site.path()]);
     let admin = server.admin.to_string();
     let unwritable = "--qlog=/nowhere/trace.sqlog";
-    // The options, and what the error says
+    // The options, and the words of the error.
     let cases: [(&[&str], &[&str]); 6] = [
         (&[unwritable], &["creating /nowhere/trace.sqlog", "No such"]),
         (
@@ -569,7 +569,7 @@ fn get_says_why_it_can_not() {
 }
 
 #[test]
-fn write_cert_gives_what_clients_trust() {
+fn write_cert_writes_a_certificate_that_clients_trust() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let cert = dir.path().join("cert.pem");

@@ -1,5 +1,5 @@
-//! `hikyaku lab shell` and `hikyaku lab clean`: nothing stays, and nothing else goes.
-//! Most of it needs root.
+//! `hikyaku lab shell` and `hikyaku lab clean` remove all of their own, and nothing else. Most
+//! tests need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A `hikyaku lab shell pair` that runs a shell script, which says `ready`.
+/// A `hikyaku lab shell pair` that runs a shell script. The script prints `ready`.
 struct Lab {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -32,7 +32,7 @@ struct Lab {
 
 impl Lab {
     fn start(script: &str) -> Self {
-        // The tests may run where it is ignored, under nohup.
+        // The tests may run under nohup, where the signal is ignored.
         let mut child = Command::new("env")
             .args(["--default-signal=HUP", binary()])
             .args(["lab", "shell", "pair", "--", "sh", "-c", script])
@@ -118,8 +118,8 @@ fn a_command_runs_inside_the_node_and_knows_the_others() {
 }
 
 #[test]
-fn a_shell_tells_what_the_links_did_and_writes_their_packets() {
-    let Some(_guard) = root("a_shell_tells_what_the_links_did_and_writes_their_packets") else {
+fn a_shell_reports_on_the_links_and_writes_their_packets() {
+    let Some(_guard) = root("a_shell_reports_on_the_links_and_writes_their_packets") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -150,8 +150,8 @@ fn a_shell_tells_what_the_links_did_and_writes_their_packets() {
 }
 
 #[test]
-fn a_shell_says_where_one_is_and_how_to_enter_the_other_nodes() {
-    let Some(_guard) = root("a_shell_says_where_one_is_and_how_to_enter_the_other_nodes") else {
+fn a_shell_shows_its_node_and_how_to_enter_the_others() {
+    let Some(_guard) = root("a_shell_shows_its_node_and_how_to_enter_the_others") else {
         return;
     };
     let mut shell = Command::new(binary())
@@ -178,7 +178,7 @@ fn a_shell_says_where_one_is_and_how_to_enter_the_other_nodes() {
 }
 
 #[test]
-fn wrong_invocations_are_told_what_to_do() {
+fn wrong_invocations_get_advice() {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     fs::write(&file, "description = ''\nnodes = [{ nane = 'a' }]\n").unwrap();
     let path = file.path().to_str().unwrap();
@@ -212,7 +212,7 @@ fn wrong_invocations_are_told_what_to_do() {
 }
 
 #[test]
-fn without_privileges_one_message_says_all_that_is_missing() {
+fn without_privileges_one_message_lists_all_that_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let commands: [&[&str]; 4] = [
         &["lab", "shell", "pair"],
@@ -284,21 +284,21 @@ fn a_signal_ends_the_command_and_removes_everything() {
 }
 
 #[test]
-fn what_the_command_left_running_inside_is_ended() {
-    let Some(_guard) = root("what_the_command_left_running_inside_is_ended") else {
+fn processes_of_the_command_are_ended() {
+    let Some(_guard) = root("processes_of_the_command_are_ended") else {
         return;
     };
     let mut lab = Lab::start("setsid sh -c \"trap '' TERM HUP; echo ready; sleep 1000\" & wait");
     lab.signal(Signal::TERM);
     assert_eq!(lab.child.wait().unwrap().code(), Some(128 + 15));
     assert_eq!(lab.namespaces(), [""; 0]);
-    // Whoever holds the pipe has ended.
+    // All holders of the pipe have ended.
     lab.stdout.read_to_end(&mut Vec::new()).unwrap();
 }
 
 #[test]
-fn what_was_to_be_ignored_is_ignored() {
-    let Some(_guard) = root("what_was_to_be_ignored_is_ignored") else {
+fn ignored_signals_stay_ignored() {
+    let Some(_guard) = root("ignored_signals_stay_ignored") else {
         return;
     };
     let mut nohup = Command::new("nohup");
@@ -370,7 +370,7 @@ fn a_killed_lab_is_cleaned_up_and_nothing_else() {
     assert_eq!(text(&again).0, "nothing to remove\n");
 }
 
-/// A namespace whose name looks like that of a lab which is long dead.
+/// A namespace with a name like that of a lab that ended long ago.
 struct Foreign(String);
 
 impl Foreign {
@@ -405,7 +405,7 @@ fn a_number_that_is_used_again_is_not_taken_for_a_living_owner() {
     killed.child.wait().unwrap();
     assert_eq!(namespaces(&format!("hkyk-{number}-")).len(), 2);
 
-    // The kernel gives the number after the one written here to the next process.
+    // The kernel gives the number after this one to the next process.
     let mut tries = 0..100;
     let reused = tries.find_map(|_| {
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).ok()?;
@@ -432,7 +432,7 @@ fn a_number_that_is_used_again_is_not_taken_for_a_living_owner() {
         );
         return;
     };
-    // What was left would have been in the way of the same names.
+    // Leftovers would have conflicted with the same names.
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert_eq!(namespaces(&format!("hkyk-{number}-")), [""; 0]);
     assert!(killed.stdout.read_to_end(&mut Vec::new()).is_ok());
@@ -475,7 +475,7 @@ fn the_list_of_congestion_controls_is_restored_by_the_last_lab() {
     assert_eq!(read(), "reno\n");
 }
 
-/// Writes a file's content back.
+/// Restores a file's content.
 struct Restore(&'static str, String);
 
 impl Drop for Restore {
@@ -485,8 +485,8 @@ impl Drop for Restore {
 }
 
 #[test]
-fn clean_refuses_to_remove_what_it_runs_in() {
-    let Some(_guard) = root("clean_refuses_to_remove_what_it_runs_in") else {
+fn clean_refuses_to_remove_its_own_namespace() {
+    let Some(_guard) = root("clean_refuses_to_remove_its_own_namespace") else {
         return;
     };
     let mut killed = Lab::start("echo ready; exec sleep 1000");

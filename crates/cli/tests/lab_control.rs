@@ -1,6 +1,6 @@
-//! `hikyaku lab run` of the egress control plane's experiments: agents, daemons and routes
-//! without clients. Needs root, `scripts/egress.sh build`, gobgpd and FRR; where something is
-//! missing the tests say so and pass.
+//! `hikyaku lab run` of the egress control plane's experiments: agents, daemons and routes without
+//! clients. Needs root, `scripts/egress.sh build`, gobgpd and FRR. Without them the tests report a
+//! skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use hikyaku_lab::experiment::{Outcome, Run, read};
 
 use hikyaku_testkit::{binary, skip};
 
-/// Daemons beside each other keep each other waiting.
+/// Concurrent daemons would delay each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What is measured besides hikyaku itself, and where it comes from.
+/// Other programs that are measured, and their sources.
 const NEEDED: [(&str, &str); 4] = [
     ("build/hikyaku-egress", "scripts/egress.sh build"),
     ("build/hikyaku-bgp-feed", "scripts/egress.sh build"),
@@ -24,7 +24,7 @@ const NEEDED: [(&str, &str); 4] = [
     ("/usr/lib/frr/bgpd", "Debian's package frr"),
 ];
 
-/// The right to measure; `None`, and why, where that cannot be.
+/// Returns the right to measure; `None`, with a skip, if the test cannot run.
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     if !rustix::process::geteuid().is_root() {
         skip(test, "network namespaces need root");
@@ -43,7 +43,7 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs an experiment's `[quick]` part, makes its report, and gives its records.
+/// Runs an experiment's `[quick]` part, makes its report, and returns its records.
 #[track_caller]
 fn quick(name: &str) -> Vec<Run> {
     let out = tempfile::tempdir().unwrap();

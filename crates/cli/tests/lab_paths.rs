@@ -1,5 +1,5 @@
-//! `hikyaku lab run` on the test bed of several egress paths: the quick part of each experiment.
-//! Needs root, gobgpd and `hikyaku-egress`; without them the tests say so and pass.
+//! `hikyaku lab run` on the test bed of several egress routes: the quick part of each experiment.
+//! Needs root, gobgpd and `hikyaku-egress`. Without them the tests report a skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use hikyaku_testkit::{binary, skip};
 
-/// Measurements side by side disturb each other.
+/// Concurrent measurements would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// This test's turn; `None` where the test cannot run, which is told.
+/// Returns this test's turn; `None`, with a skip, if the test cannot run.
 fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/hikyaku-egress");
     let on_path = |program: &str| {
@@ -36,7 +36,7 @@ fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
     None
 }
 
-/// Experiments that share a run, and so the test bed, whose daemons take their time to come up.
+/// Experiments that share a run and its test bed, whose daemons take long to start.
 const TOGETHER: [&str; 5] = [
     "epe-scenario1",
     "epe-isps",
@@ -45,7 +45,7 @@ const TOGETHER: [&str; 5] = [
     "epe-pause",
 ];
 
-/// What [`TOGETHER`] gave, in the directory in which they ran; made by the test that is first.
+/// The directory of the records of [`TOGETHER`]; the first test makes it.
 static SHARED: OnceLock<TempDir> = OnceLock::new();
 
 /// The sessions that count of an experiment's `[quick]` part.
@@ -82,7 +82,7 @@ fn measured(names: &[&str]) -> TempDir {
     directory
 }
 
-/// Where an experiment of this name keeps what it measures.
+/// The directory in which an experiment of this name keeps its records.
 fn records(directory: &TempDir, name: &str) -> PathBuf {
     directory.path().join("build/lab").join(name)
 }
@@ -102,7 +102,7 @@ fn find<'a>(runs: &'a [Run], arm: &str, traffic: &str) -> &'a Run {
     runs.iter().find(is_it).unwrap()
 }
 
-/// Megabits that a path carried.
+/// Megabits over a path.
 fn sent(run: &Run, path: &str) -> f64 {
     run.metric(&format!("sent_megabits.{path}"))
         .unwrap_or_default()
@@ -120,7 +120,7 @@ fn each_arm_takes_the_paths_that_it_names() {
             ["tcp", "steered", "mptcp"].map(|arm| find(&runs, arm, traffic));
         let b = |run| sent(run, "transit-b");
         assert!(sent(tcp, "best") > 1.0 && b(tcp) == 0.0, "{tcp:?}");
-        // What is sent before the server has decided follows BGP.
+        // Bytes before the server's decision follow BGP.
         assert!(b(steered) > 10.0 * sent(steered, "best"), "{steered:?}");
         assert!(sent(mptcp, "best") > 1.0 && b(mptcp) > 1.0, "{mptcp:?}");
         // Two paths of 15 and 30 Mbit/s.
@@ -166,8 +166,8 @@ fn a_path_that_fails_in_mid_transfer_is_left() {
     for run in runs.iter().filter(|run| !run.warmup) {
         let event = run.cell.get(Axis::Pattern).unwrap();
         events.insert((event, run.arm.as_str()));
-        // The stream came to its end over the other path, which BGP's best route takes, too, once the
-        // peer is lost or its path is drained.
+        // The stream ended over the other path. BGP's best route takes that, too, once the peer is
+        // lost or its path is drained.
         let by_other = sent(run, "transit-b") > 1.0;
         let bgp_leaves = ["peer-down", "drain", "flap"].contains(&event);
         assert!(by_other || (bgp_leaves && run.arm != "mptcp"), "{run:?}");
@@ -181,7 +181,7 @@ fn a_path_that_fails_in_mid_transfer_is_left() {
             _ => {}
         }
     }
-    // Three arms each, but for policies, which MPTCP's is not subject to.
+    // Three arms each, but fewer for policies, to which MPTCP is not subject.
     assert_eq!(events.len(), 6 * 3 - 2, "{events:?}");
 }
 
@@ -220,7 +220,7 @@ fn links_that_pause_are_taken_again() {
     };
     for run in quick("epe-pause") {
         assert!(run.metric("longest_gap_ms").unwrap() > 50.0, "{run:?}");
-        // A client that has left it for good has two thirds from the other.
+        // A client that left it for ever would have two thirds from the other.
         let all = sent(&run, "best") + sent(&run, "transit-b");
         assert!(sent(&run, "best") > 0.6 * all, "{run:?}");
     }

@@ -12,8 +12,8 @@ use hikyaku_testkit::{binary, hikyaku, skip};
 
 /// Repeats of each cell; both sides have the same seeds.
 const REPEATS: &str = "9";
-/// How far the load times may be apart, in the median over the repeats. What they differ by is
-/// what processes, sockets and threads take, most of all in a debug build.
+/// The largest difference of load times, in the median over the repeats. The difference is the time
+/// of processes, sockets and threads, most of all in a debug build.
 const LIMIT: f64 = 0.2;
 
 #[test]
@@ -25,8 +25,8 @@ fn simulation_agrees_with_real_programs() {
         );
         return;
     }
-    // A while in which the machine is busy slows real programs down in all repeats of a cell: two of
-    // three have to agree.
+    // A busy machine slows real programs down in all repeats of a cell for a while. So two of three
+    // must agree.
     let (mut agreed, mut differ) = (0, Vec::new());
     while agreed < 2 {
         let differences = differences();
@@ -48,11 +48,11 @@ fn simulation_agrees_with_real_programs() {
     }
 }
 
-/// By how much simulated load times differ from those of real programs, in each cell.
+/// The differences of simulated load times from those of real programs, in each cell.
 fn differences() -> BTreeMap<String, f64> {
     let [links, simulated] = [(), ()].map(|()| tempfile::tempdir().unwrap());
     let experiment = |command: &[&str], out: &Path| {
-        // Ahead of what else the machine does; the fast cells one after another.
+        // Runs ahead of the machine's other work; the fast cells run one after another.
         let output = Command::new("nice")
             .args(["-n", "-15", binary(), "lab"])
             .args(command)
@@ -82,7 +82,7 @@ fn shipped_simulations_run_without_privileges() {
     command.args(["lab", "sim", "floor-min", "--quick", "--out"]);
     command.arg(&out);
     if rustix::process::geteuid().is_root() {
-        // Everything that a root process could use goes.
+        // All privileges of a root process are dropped.
         let without = Command::new("setpriv")
             .args(["--bounding-set=-all", "--inh-caps=-all", binary()])
             .args(command.get_args())
@@ -105,7 +105,7 @@ fn shipped_simulations_run_without_privileges() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn faults_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let out = ["--out", dir.path().to_str().unwrap()];
     for (args, why) in [
@@ -126,7 +126,7 @@ fn what_is_wrong_is_told() {
     assert_eq!(left, 0, "nothing is written for what cannot be simulated");
 }
 
-/// Load times of each cell in ms, in the order of repeats.
+/// The load times of each cell in ms, in the order of repeats.
 fn load_times(out: &Path) -> BTreeMap<String, Vec<f64>> {
     let mut runs = counted(read(&out.join("runs.jsonl")).unwrap());
     runs.sort_by_key(|run| run.repeat);

@@ -1,4 +1,4 @@
-//! Starting, reloading, stopping and crashing, with clients in the middle of it.
+//! Starts, reloads, stops and crashes, with clients in the middle of it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -33,7 +33,7 @@ enum InFlight {
 }
 
 impl InFlight {
-    /// Reads slowly at first, then to the end; gives the body.
+    /// Reads slowly at first, then to the end. Returns the body.
     async fn rest(mut self) -> Vec<u8> {
         let mut body = Vec::new();
         for chunk in 0.. {
@@ -124,7 +124,7 @@ fn a_graceful_stop_answers_everything_in_flight() {
 
         expect_goaway_on_h2(&mut h2).await;
         expect_goaway_on_h3(&h3).await;
-        // What the client answers to GOAWAY may meet a closed socket.
+        // The client's answer to GOAWAY may meet a closed socket.
         let idle = idle.driver.await.unwrap();
         assert!(idle.as_ref().err().is_none_or(h2::Error::is_io), "{idle:?}");
         let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
@@ -163,7 +163,7 @@ async fn expect_goaway_on_h2(h2: &mut H2) {
             Err(error) => Err(error),
         };
         match answer {
-            // It was sent before the server's GOAWAY.
+            // The request was sent before the server's GOAWAY.
             Ok(()) => tokio::time::sleep(Duration::from_millis(5)).await,
             Err(error) => break error,
         }
@@ -199,7 +199,7 @@ fn requests_under_load_are_answered_or_refused_but_never_lost() {
                 loop {
                     match h2.get("/").await {
                         Ok(response) => assert_eq!(response.body, b"small"),
-                        // Asked again on another connection, by RFC 9113 §6.8.
+                        // It is sent again on another connection, by RFC 9113 §6.8.
                         Err(error) if error.is_go_away() => return answered,
                         Err(error) => panic!("HTTP/2: {error:?}"),
                     }
@@ -238,7 +238,7 @@ fn requests_under_load_are_answered_or_refused_but_never_lost() {
     );
 }
 
-/// By GOAWAY, or because the request crossed it on its way: RFC 9114 §5.2 lets the client
+/// Whether a GOAWAY refused the request, or crossed it on its way. RFC 9114 §5.2 lets the client
 /// send it again elsewhere.
 fn is_refused(error: &StreamError) -> bool {
     match error {
@@ -250,7 +250,7 @@ fn is_refused(error: &StreamError) -> bool {
     }
 }
 
-/// The server closed the connection after its GOAWAY, with nothing in flight.
+/// Whether the server closed the connection after its GOAWAY, with nothing in flight.
 fn ended_well(h3: &H3) -> bool {
     let no_error = Code::NoError.value();
     let closed = h3.quic.close_reason();
@@ -259,7 +259,7 @@ fn ended_well(h3: &H3) -> bool {
 }
 
 #[test]
-fn what_outlasts_the_drain_time_or_a_second_signal_is_cut() {
+fn responses_are_cut_after_the_drain_time_or_a_second_signal() {
     let site = Site::with_big_file(BIG);
     let cases = [
         ("timeouts.drain=500ms", 1, "1 connections were cut"),
@@ -268,7 +268,7 @@ fn what_outlasts_the_drain_time_or_a_second_signal_is_cut() {
     for (drain, signals, want) in cases {
         let mut server = Server::start(&[site.path(), "--set", drain]);
         client::block_on(async {
-            // Nobody reads on.
+            // The client stops reading.
             let _in_flight = start_h1(server.address()).await;
             for _ in 0..signals {
                 server.signal(Signal::TERM);
@@ -385,7 +385,7 @@ fn replaced_certificates_are_used_without_a_signal() {
         assert!(trusts(&second, http), "HTTP/{http}");
         assert!(!trusts(&first, http), "HTTP/{http}");
     }
-    // Half of a pair: the former stays.
+    // One half of a pair has changed: the former pair stays.
     fs::write(&cert, &first.0).unwrap();
     server.wait_log("certificate not reloaded, the former stays in use");
     assert!(trusts(&second, "3"));
@@ -411,13 +411,13 @@ fn the_access_log_is_opened_anew_on_sighup() {
     assert_eq!(server.access_lines().len(), 1);
 }
 
-/// What a crash may lose.
+/// The last seconds that a crash may lose.
 const MAY_BE_LOST: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_killed_server_knows_its_clients_again() {
     let site = Site::with_big_file(200_000);
-    // Each kill has to be waited for; three servers are killed in that time.
+    // Each kill has its waiting time; three servers are killed in that time.
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| is_killed_and_knows_its_clients(&site));
@@ -433,7 +433,7 @@ fn is_killed_and_knows_its_clients(site: &Site) {
         let client = format!("127.0.7.{round}");
         let records = get(&["--local", &client, &server.url("/big.bin")]);
         assert_eq!(records[0]["status"], 200, "{records:?}");
-        // Others keep the store writing until the very end.
+        // Other clients keep the store writing until the very end.
         let done = Arc::new(AtomicBool::new(false));
         let writing = thread::spawn({
             let (done, url) = (Arc::clone(&done), server.url("/"));
@@ -476,7 +476,7 @@ fn is_killed_and_knows_its_clients(site: &Site) {
 }
 
 #[test]
-fn a_stopped_server_keeps_what_it_has_just_learnt() {
+fn a_stopped_server_keeps_its_last_samples() {
     let site = Site::with_big_file(200_000);
     let state = tempfile::tempdir().unwrap();
     let args = [site.path(), "--state", state.path().to_str().unwrap()];
@@ -582,7 +582,7 @@ fn without_state_it_says_so() {
     let site = Site::new(&[("index.html", b"start")]);
     let server = Server::start(&[site.path()]);
     assert!(
-        server.log().contains("in memory: what is learnt is lost"),
+        server.log().contains("in memory: measurements are lost"),
         "{}",
         server.log()
     );

@@ -27,7 +27,7 @@ fn start(content: &[&str], keys: &[&str]) -> Server {
     Server::start(&args)
 }
 
-/// Reads until the server ends the connection, however it does.
+/// Reads until the server ends the connection, in any manner.
 async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
@@ -35,7 +35,7 @@ async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     all
 }
 
-/// A fresh client of every version is served.
+/// Checks that a fresh client of every version is served.
 #[track_caller]
 fn expect_service(server: &Server) {
     for http in Http::ALL {
@@ -76,7 +76,7 @@ fn dribbled_headers_are_cut_off() {
         let dribble = async {
             let mut lines =
                 std::iter::once("GET / HTTP/1.1\r\n").chain(std::iter::repeat("a: b\r\n"));
-            // One who sends a line now and then has the same time in all.
+            // A client that sends a line now and then has the same time in all.
             while write
                 .write_all(lines.next().unwrap().as_bytes())
                 .await
@@ -91,7 +91,7 @@ fn dribbled_headers_are_cut_off() {
         };
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
 
-        // HTTP/3: a HEADERS frame of which only the beginning comes.
+        // HTTP/3: only the beginning of a HEADERS frame arrives.
         let h3 = H3::connect(server.address()).await.unwrap();
         let (mut send, mut receive) = h3.quic.open_bi().await.unwrap();
         send.write_all(&[1, 40, 0, 0]).await.unwrap();
@@ -123,7 +123,7 @@ fn idle_connections_are_closed() {
         assert_eq!(asked.get("/").await.unwrap().status, 200);
         for h2 in [never_asked, asked] {
             let end = timeout(PATIENCE, h2.driver).await.expect("never closed");
-            // What the client answers to GOAWAY may meet a closed socket.
+            // The client's answer to GOAWAY may meet a closed socket.
             let end = end.unwrap();
             assert!(end.as_ref().err().is_none_or(h2::Error::is_io), "{end:?}");
         }
@@ -179,7 +179,7 @@ fn header_sections_are_limited() {
                 Err(error) => assert!(!served, "{size}, HTTP/3: {error}"),
             }
         }
-        // Past the client's own check: HEADERS that announce 1 GiB - 1.
+        // The client's own check is circumvented: HEADERS that announce 1 GiB - 1.
         let h3 = H3::connect(server.address()).await.unwrap();
         let (mut send, mut receive) = h3.quic.open_bi().await.unwrap();
         send.write_all(&[1, 0xbf, 0xff, 0xff, 0xff]).await.unwrap();
@@ -228,7 +228,7 @@ fn bodies_are_limited_in_size() {
         read_to_end(&mut tls).await
     });
     assert!(status.starts_with(b"HTTP/1.1 413 "), "{status:?}");
-    // Without an announced length it shows only while it comes.
+    // Without an announced length, the size shows only while the body arrives.
     let error = client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
         let request = Request::post("https://localhost/echo").body(()).unwrap();
@@ -299,7 +299,7 @@ fn connections_of_one_address_are_limited() {
         }
         assert!(H2::connect(server.address()).await.is_err());
         assert_eq!(server.metric(refused), 1.0);
-        // QUIC counts, too, and meets silence, so that browsers do not blame HTTP/3.
+        // QUIC connections count, too, but get no answer, so that browsers do not blame HTTP/3.
         let quic = timeout(Duration::from_secs(1), H3::connect(server.address())).await;
         assert!(quic.is_err(), "an answer");
         assert!(server.metric(refused) >= 2.0);
@@ -341,7 +341,7 @@ fn refusals_are_logged_once_a_second_at_most() {
     });
 }
 
-/// HTTP/2 by hand: preface and SETTINGS are sent.
+/// Begins HTTP/2 with raw frames: preface and SETTINGS are sent.
 async fn raw_h2(address: SocketAddr) -> tokio_rustls::client::TlsStream<TcpStream> {
     let mut tls = client::tls(address, &["h2"]).await.unwrap();
     tls.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -361,8 +361,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// `GET https://a/` in HPACK, by the static table and one literal.
 const GET: [u8; 6] = [0x82, 0x87, 0x84, 0x41, 0x01, b'a'];
 
-/// Sends what `flood` gives until the server closes, and reads all the while; gives what
-/// came. Others are served meanwhile.
+/// Sends the frames of `flood` until the server closes, and reads meanwhile. Returns the received
+/// bytes. Other clients are served meanwhile.
 fn expect_flood_ends(server: &Server, mut flood: impl FnMut(u32) -> Vec<u8>) -> Vec<u8> {
     std::thread::scope(|threads| {
         let others = threads.spawn(|| expect_service(server));
@@ -469,7 +469,7 @@ fn stream_resets_on_http3_do_no_harm() {
             match h3.begin(request).await {
                 // Reset and stopped by H3_REQUEST_CANCELLED.
                 Ok(stream) => drop(stream),
-                // The server had enough.
+                // The server has refused more.
                 Err(_) => return,
             }
         }
@@ -531,7 +531,7 @@ fn garbage_datagrams_do_no_harm() {
             break;
         };
         socket.send_to(datagram, server.address()).unwrap();
-        // And as long headers of version 1: an Initial that is none.
+        // Datagrams as long, with headers of version 1: an Initial that is malformed.
         let long = [&[0xc3, 0, 0, 0, 1][..], datagram].concat();
         socket.send_to(&long, server.address()).unwrap();
         rest = left;
@@ -580,7 +580,7 @@ fn clients_that_stop_reading_are_closed() {
     expect_service(&server);
 }
 
-/// Resident memory of a process in KiB, at its most so far.
+/// The largest resident memory of a process so far, in KiB.
 fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -588,7 +588,7 @@ fn peak_memory(pid: u32) -> u64 {
     kib.parse().unwrap()
 }
 
-/// Waits until a process does nothing more.
+/// Waits until a process is idle.
 fn wait_idle(pid: u32) {
     let used = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -609,7 +609,7 @@ fn wait_idle(pid: u32) {
     });
 }
 
-/// HTTP/1.1 that asks for a file, and takes nothing.
+/// Opens an HTTP/1.1 connection that requests a file, and reads nothing.
 async fn greedy_h1(address: SocketAddr) -> tokio_rustls::client::TlsStream<TcpStream> {
     let mut tls = client::tls(address, &["http/1.1"]).await.unwrap();
     let request = b"GET /big.bin HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -617,7 +617,8 @@ async fn greedy_h1(address: SocketAddr) -> tokio_rustls::client::TlsStream<TcpSt
     tls
 }
 
-/// HTTP/2 that asks for `streams` files, with a window of `window` bytes for each, and takes nothing.
+/// Opens an HTTP/2 connection that requests `streams` files with a window of `window` bytes for
+/// each, and reads nothing.
 async fn greedy_h2(
     address: SocketAddr,
     streams: u32,
@@ -646,7 +647,7 @@ fn stalled_connections_hold_little_memory() {
     const CONNECTIONS: u64 = 16;
     let memory = "hikyaku_response_memory_bytes";
     let site = Site::with_big_file(20_000_000);
-    // name, the window of HTTP/2, most KiB of a connection, of which as content
+    // name, the window of HTTP/2, the largest KiB of a connection, the part of it for content
     let cases = [
         ("HTTP/1.1", None, 160, 64),
         ("HTTP/2, a full socket", Some(WITHOUT_END), 1024, 128 + 64),
@@ -684,7 +685,7 @@ fn stalled_connections_hold_little_memory() {
 }
 
 #[test]
-fn memory_of_an_address_is_limited_and_everybody_is_served() {
+fn memory_of_an_address_is_limited_and_all_clients_are_served() {
     let site = Site::with_big_file(20_000_000);
     let keys = ["limits.memory_per_address=1MiB", "limits.memory=2MiB"];
     let server = start(&[site.path()], &keys);

@@ -1,12 +1,12 @@
-//! `policy.max_pacing_rate`: no connection sends faster, over whichever transport.
+//! `policy.max_pacing_rate`: no connection sends faster, over any transport.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
 use hikyaku_testkit::{Server, Site, get, hikyaku};
 
-/// So much that what leaves before pacing begins does not count: the first ten segments, each of up
-/// to 64 KiB on loopback.
+/// So many bytes that the ones before pacing do not count: the first ten segments, each of up to 64
+/// KiB on loopback.
 const BIG: usize = 4_000_000;
 
 #[test]

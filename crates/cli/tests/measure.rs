@@ -1,4 +1,4 @@
-//! What the server measures of real transfers, learns and tells.
+//! The server's measurements of real transfers, their effects and reports.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const BIG: usize = 3_000_000;
 
-/// Neither chance nor experiments, so that each decision follows from what was seen.
+/// No chance and no experiments, so that each decision follows from measurements.
 const PLAIN: [&str; 4] = [
     "--set",
     "policy.exploration=0",
@@ -36,7 +36,7 @@ fn number(value: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn the_access_log_tells_what_each_transfer_took() {
+fn the_access_log_reports_each_transfer() {
     let site = Site::with_big_file(BIG);
     let server = start(&site, &[]);
     for http in Http::ALL {
@@ -65,7 +65,7 @@ fn the_access_log_tells_what_each_transfer_took() {
         assert_eq!(number(&line, "goodput_bps"), goodput, "{line}");
         let (min_rtt, srtt) = (number(&line, "min_rtt_us"), number(&line, "srtt_us"));
         assert!(min_rtt <= srtt && 0 < srtt && srtt < 10_000_000, "{line}");
-        // Between two readings of quinn's clock a packet on loopback may come and go.
+        // Between two readings of quinn's clock, a packet on loopback may go and be acknowledged.
         assert!(min_rtt > 0 || http == Http::H3, "{line}");
         // Segments of loopback hold up to 64 KiB, QUIC's packets at least 1200 bytes.
         let (sent, lost) = (number(&line, "packets_sent"), number(&line, "packets_lost"));
@@ -80,8 +80,8 @@ fn the_access_log_tells_what_each_transfer_took() {
 }
 
 #[test]
-fn the_combined_format_is_what_log_readers_know() {
-    if !has("the_combined_format_is_what_log_readers_know", "curl") {
+fn the_combined_format_is_the_one_of_log_readers() {
+    if !has("the_combined_format_is_the_one_of_log_readers", "curl") {
         return;
     }
     let site = Site::with_big_file(BIG);
@@ -142,7 +142,7 @@ fn clients_that_abort_are_logged_as_incomplete() {
         body.data().await.unwrap().unwrap();
         stream.send_reset(h2::Reason::CANCEL);
         drop(body);
-        // Only the response was given up.
+        // Only the response was cancelled.
         assert_eq!(h2.get("/").await.unwrap().status, 200);
 
         let h3 = H3::connect(address).await.unwrap();
@@ -165,7 +165,7 @@ fn clients_that_abort_are_logged_as_incomplete() {
 }
 
 #[test]
-fn explain_shows_what_was_learnt_until_it_is_forgotten() {
+fn explain_shows_an_estimate_until_it_is_deleted() {
     let site = Site::with_big_file(BIG);
     let server = start(&site, &[]);
     let admin = server.admin.to_string();
@@ -194,7 +194,7 @@ fn explain_shows_what_was_learnt_until_it_is_forgotten() {
         own["min_rtt"].is_string() || own["min_rtt"].is_number(),
         "{own:#}"
     );
-    // A neighbour makes the prefix.
+    // A neighbour gives the prefix an estimate.
     get(&["--local", "127.0.0.2", &big]);
     let text = hikyaku_testkit::eventually("the prefix", || {
         Some(explain(&[])).filter(|text| text.contains("127.0.0.0/24"))
@@ -227,7 +227,7 @@ fn explain_shows_what_was_learnt_until_it_is_forgotten() {
 }
 
 #[test]
-fn metrics_follow_what_happens() {
+fn metrics_count_events() {
     let site = Site::with_big_file(BIG);
     let server = start(&site, &[]);
     for http in Http::ALL {

@@ -1,4 +1,4 @@
-//! `policy.min_cwnd`: a fixed floor under the congestion window, and what is said of it.
+//! `policy.min_cwnd`: a fixed floor under the congestion window, and its warning.
 #![allow(clippy::unwrap_used)]
 
 use hikyaku_testkit::{Server, Site, get, hikyaku};
@@ -11,7 +11,7 @@ fn a_floor_serves_and_is_warned_of() {
     for floor in ["256xMSS", "373760", "365KiB"] {
         let set = format!("policy.min_cwnd={floor}");
         let server = Server::start(&[site.path(), "--set", &set]);
-        // Where eBPF works it is "the congestion windows of QUIC and TCP".
+        // With eBPF the message is "the congestion windows of QUIC and TCP".
         server.wait_log("policy.min_cwnd holds");
         server.wait_log("at 373760 bytes or more");
         let fetched = get(&["--http", "3", &server.url("/big.bin")]);

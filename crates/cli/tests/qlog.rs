@@ -1,4 +1,4 @@
-//! `hikyaku explain` of connections that are open, and traces of them in qlog.
+//! `hikyaku explain` of open connections, and their traces in qlog.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -21,7 +21,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Starts to record into `file`, and waits until the server knows.
+    /// Starts to record into `file`, and waits until the server records.
     fn start(server: &Server, file: &str, client: &str, options: &[&str]) -> Self {
         let path = server.dir().join(file);
         let child = Command::new(binary())
@@ -39,7 +39,7 @@ impl Recording {
         Self { child, path }
     }
 
-    /// What was recorded, and what was said of it.
+    /// Waits for the end, and returns the output and the records.
     fn end(self) -> (Output, Vec<Value>) {
         let output = self.child.wait_with_output().unwrap();
         (output, records(&fs::read(self.path).unwrap()))
@@ -65,7 +65,7 @@ fn named<'a>(records: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_trace_tells_of_packets_recovery_and_congestion_control() {
+fn a_trace_has_packets_recovery_and_congestion_control() {
     let site = Site::with_big_file(BIG);
     let server = Server::start(&[site.path()]);
     let recording = Recording::start(&server, "one.sqlog", "127.0.0.0/24", &["--for", "600s"]);
@@ -169,20 +169,20 @@ fn an_interrupted_recording_is_whole_up_to_there() {
     get(&["--http", "3", &server.url("/")]);
     eventually("an event in the file", || {
         let trace = fs::read(&recording.path).unwrap();
-        // What is being written just now may be there in part.
+        // The record that is being written may be there in part.
         let whole = trace.iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
         (named(&records(&trace[..whole]), "transport:packet_sent").len() > 3).then_some(())
     });
     kill_process(Pid::from_child(&recording.child), Signal::INT).unwrap();
     let (output, _) = recording.end();
     assert!(!output.status.success());
-    // The server goes on, and traces no more.
+    // The server goes on, and ends the trace.
     let answers = get(&["--http", "3", &server.url("/big.bin")]);
     assert_eq!(answers[0]["status"], 200, "{answers:?}");
 }
 
 #[test]
-fn open_connections_tell_their_window_and_floor() {
+fn open_connections_show_their_window_and_floor() {
     let site = Site::with_big_file(BIG);
     let server = Server::start(&[site.path(), "--set", "policy.min_cwnd=64xMSS"]);
     let explained = || server.admin_json("/v1/clients/127.0.0.1");

@@ -1,5 +1,5 @@
-//! What clients hold from before a restart still counts after it: session tickets, and QUIC connections
-//! that are gone.
+//! State of clients from before a restart still counts after it: session tickets, and lost QUIC
+//! connections.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -28,7 +28,8 @@ fn restart(server: &mut Server, args: &[&str]) -> Server {
     Server::try_start(&args).unwrap()
 }
 
-/// Connects to `addresses`, kills the server, asks again, and gives how each connection ended.
+/// Connects to `addresses`, kills the server, sends requests, and returns how each connection
+/// ended.
 fn ends_after_a_crash(
     server: &mut Server,
     addresses: &[SocketAddr],
@@ -107,11 +108,11 @@ fn keys_that_cannot_be_read_are_replaced_with_a_warning() {
     assert!(fs::read_to_string(&keys).unwrap().contains("\"tickets\""));
 }
 
-/// The lines of `openssl s_client` that say whether the session was resumed; `sessions` has its options
-/// for them.
+/// The lines of `openssl s_client` that show whether the session was resumed. `sessions` has its
+/// options for that.
 #[track_caller]
 fn s_client(server: &Server, version: &str, sessions: [&str; 2]) -> String {
-    // It ends with its input, and before that reads the tickets that come behind the answer.
+    // It ends with its input. Before that, it reads the tickets that follow the answer.
     let script = format!(
         "(printf 'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'; sleep 0.5) | \
          openssl s_client -connect {} -servername localhost {version} -alpn http/1.1 {} {} 2>&1",
@@ -163,8 +164,8 @@ fn sessions_over_tcp_are_resumed_after_a_crash() {
     }
 }
 
-/// A QUIC client that remembers sessions, and how often it was shown a certificate: resumed sessions
-/// come without (RFC 8446 §2.2).
+/// A QUIC client that keeps sessions, and its verifier, which counts certificates. Resumed sessions
+/// show none (RFC 8446 §2.2).
 fn quic_client() -> (quinn::ClientConfig, Arc<AcceptAny>) {
     let verifier = AcceptAny::new();
     let tls = QuicClientConfig::try_from(verifier.config(&["h3"]).unwrap()).unwrap();

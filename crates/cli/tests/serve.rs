@@ -202,8 +202,7 @@ fn check(case: &Case, http: Http, got: &Response) {
     assert!(got.headers.contains_key("date"), "{name}");
 }
 
-/// Headers that must be the same in every version; `Content-Length` of a file is in
-/// [`CASES`].
+/// Headers that must be equal in every version; `Content-Length` of a file is in [`CASES`].
 fn comparable(response: &Response) -> Vec<(String, String)> {
     let mut headers: Vec<_> = response
         .headers
@@ -320,7 +319,7 @@ fn the_proxy_streams_bodies_and_trailers_both_ways() {
     }
 }
 
-/// The body is read while it is sent, since the upstream sends it back at once.
+/// Reads the body while sending, since the upstream returns it at once.
 async fn echo_over_h3(h3: H3, request: Request<Bytes>, trailers: HeaderMap) -> Response {
     let (head, body) = request.into_parts();
     let request = Request::from_parts(head, ());
@@ -369,8 +368,8 @@ fn the_upstream_sees_whom_it_answers() {
 }
 
 #[test]
-fn upstream_failures_are_told_and_logged() {
-    if !has("upstream_failures_are_told_and_logged", "curl") {
+fn upstream_failures_are_reported_and_logged() {
+    if !has("upstream_failures_are_reported_and_logged", "curl") {
         return;
     }
     let closed = {
@@ -489,7 +488,7 @@ fn tls_versions_are_as_configured() {
 }
 
 #[test]
-fn alpn_offers_what_the_pin_allows() {
+fn alpn_offers_the_versions_of_the_pin() {
     let site = Site::new(&[("index.html", PAGE)]);
     let cases: &[(&str, &[&str], Option<&str>)] = &[
         ("adaptive", &["h2", "http/1.1"], Some("h2")),
@@ -511,8 +510,8 @@ fn alpn_offers_what_the_pin_allows() {
 }
 
 #[test]
-fn pins_say_what_alt_svc_says() {
-    if !has("pins_say_what_alt_svc_says", "curl") {
+fn pins_decide_alt_svc() {
+    if !has("pins_decide_alt_svc", "curl") {
         return;
     }
     let site = Site::new(&[("index.html", PAGE)]);
@@ -563,7 +562,7 @@ fn congestion_control_is_as_pinned() {
     }
 }
 
-/// Nobody is given BBR unmeasured, and the log names what was really used.
+/// No client gets BBR without measurements, and the log names the congestion control in use.
 #[test]
 fn an_unknown_client_gets_a_fair_congestion_control() {
     let site = Site::with_big_file(100_000);
@@ -595,15 +594,15 @@ fn mptcp_clients_are_served_and_measured() {
     let server = Server::start(&[site.path()]);
     assert!(server.log().contains("(TCP, MPTCP: "), "{}", server.log());
     for http in [Http::H1, Http::H2] {
-        // The kernel drops its account of a subflow with the subflow, so the figures of a
-        // connection that is closed at once may be gone: the second request keeps it open.
+        // The kernel drops its counters with the subflow. So the figures of a connection that is
+        // closed at once may be lost; the second request keeps it open.
         let (first, second) = (server.url("/big.bin"), server.url("/"));
         let records = get(&["--mptcp", "--http", http.option(), &first, &second]);
         assert_eq!(records[0]["body_bytes"], 3_000_000, "{records:?}");
         assert_eq!(records[1]["status"], 200, "{records:?}");
         let line = server.wait_access(http.name(), |line| line["version"] == http.name());
         assert_eq!(line["complete"], true, "{line}");
-        // On a busy machine the account may begin after the first packets of 64 KiB.
+        // On a busy machine, counting may begin after the first packets of 64 KiB.
         assert!(line["packets_sent"].as_u64().unwrap() > 0, "{line}");
         assert!(line["min_rtt_us"].as_u64().unwrap() > 0, "{line}");
     }
@@ -615,7 +614,7 @@ fn mptcp_clients_are_served_and_measured() {
 fn ports_and_names_are_listened_on() {
     let site = Site::new(&[("index.html", b"start")]);
     let v6 = std::net::TcpListener::bind("[::1]:0").is_ok();
-    // as it is given, and the addresses by which it is reached
+    // The address as it is given, and the addresses by which it is reached.
     let any: &[&str] = if v6 {
         &["127.0.0.1", "[::1]"]
     } else {
@@ -662,7 +661,7 @@ fn ports_and_names_are_listened_on() {
 
 /// The upstream answers with the first bytes, and takes the others only while its answer is read.
 #[test]
-fn what_comes_back_at_once_is_read_while_the_rest_is_sent() {
+fn an_early_answer_is_read_while_the_rest_is_sent() {
     const SIZE: usize = 6_000_000;
     let upstream = format!("http://{}", upstream::start(Speaks::Http1));
     let server = Server::start(&["--upstream", &upstream]);

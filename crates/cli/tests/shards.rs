@@ -10,7 +10,7 @@ use hikyaku_testkit::fetch::{Http, Response, curl, fetch, send};
 use hikyaku_testkit::{PATIENCE, Server, Site, get, hikyaku};
 use serde_json::{Value, json};
 
-/// Every loopback address on one port, so that the shards are there, too.
+/// All loopback addresses on one port, so that the shards are reachable.
 const EVERYWHERE: [&str; 2] = ["--listen", "0.0.0.0:0"];
 const SHARDS: [&str; 4] = [
     "--set",
@@ -21,7 +21,7 @@ const SHARDS: [&str; 4] = [
 const SPREAD: [&str; 2] = ["--set", "policy.connections=4"];
 const IMAGES: usize = 16;
 
-/// A page of images, one of which is not to be moved.
+/// A page of images, one of which must not move.
 fn page() -> String {
     let images: String = (0..IMAGES)
         .map(|n| format!("<img src=\"{n}.svg\">"))
@@ -41,7 +41,7 @@ fn site() -> Site {
     site
 }
 
-/// A picture of its own colour.
+/// A picture with its own colour.
 fn picture(n: usize) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"20\" height=\"20\">\
@@ -54,7 +54,7 @@ fn start(site: &Site, more: &[&str]) -> Server {
     Server::start(&[&[site.path()][..], &SHARDS, more].concat())
 }
 
-/// The hosts of the shards that a page names, and how many of its images.
+/// The hosts of the shards in a page, and the number of its images on them.
 fn named(response: &Response) -> (BTreeSet<String>, usize) {
     let urls: Vec<String> = response
         .text()
@@ -73,7 +73,7 @@ fn assert_spread(response: &Response) {
         hosts.into_iter().collect::<Vec<_>>(),
         ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
     );
-    // About three of four; the one with `crossorigin` stays.
+    // About three of four move; the one with `crossorigin` stays.
     assert!(
         (IMAGES / 2..IMAGES).contains(&images),
         "{}",
@@ -105,7 +105,7 @@ fn pages_are_spread_over_all_versions() {
             spread.header("etag").unwrap().starts_with("W/\""),
             "{spread:?}"
         );
-        // The same each time.
+        // The page is the same each time.
         assert_eq!(fetch(http, &server, "/", &[]).body, spread.body);
 
         let head = send(http, &server, "HEAD", "/", &[], b"");
@@ -115,7 +115,7 @@ fn pages_are_spread_over_all_versions() {
         );
         assert_eq!(head.header("content-length"), None, "{head:?}");
 
-        // What is no page, or not to be changed.
+        // These are no pages, or must not change.
         let text = fetch(http, &server, "/page.txt", &[]);
         assert_eq!(text.text(), page());
         let image = fetch(http, &server, "/1.svg", &[]);
@@ -131,7 +131,7 @@ fn pages_are_spread_over_all_versions() {
 }
 
 #[test]
-fn what_a_page_names_is_there() {
+fn resources_of_a_page_are_there() {
     let site = site();
     let server = start(&site, &[SPREAD, EVERYWHERE].concat());
     let page = fetch(Http::H2, &server, "/", &[]);
@@ -147,7 +147,7 @@ fn what_a_page_names_is_there() {
             picture(n.parse().unwrap()).as_bytes(),
             "{url}"
         );
-        // A page that is asked for at a shard stays as it is.
+        // A page that is requested at a shard stays unchanged.
         let shard = url.rsplit_once('/').unwrap().0;
         assert_eq!(
             curl(&[&format!("{shard}/")]).stdout,
@@ -159,14 +159,14 @@ fn what_a_page_names_is_there() {
 #[test]
 fn one_connection_leaves_pages_alone() {
     let site = site();
-    // Nothing is known of the client.
+    // The client has no estimate.
     let server = start(&site, &[]);
     let whole = fetch(Http::H2, &server, "/", &[]);
     assert_eq!(whole.text(), page());
     assert!(whole.header("content-length").is_some() && whole.header("last-modified").is_some());
-    let told = server.admin_json("/v1/clients/127.0.0.1");
-    assert_eq!(told["connections"]["n"], 1);
-    assert_eq!(told["connections"]["reason_code"], "too_few_samples");
+    let client = server.admin_json("/v1/clients/127.0.0.1");
+    assert_eq!(client["connections"]["n"], 1);
+    assert_eq!(client["connections"]["reason_code"], "too_few_samples");
     let explained = hikyaku(&["explain", "127.0.0.1", "--admin", &server.admin.to_string()]);
     let text = String::from_utf8(explained.stdout).unwrap();
     assert!(text.contains("connections   1: "), "{text}");
@@ -196,12 +196,12 @@ fn a_page_is_not_sent_again_while_it_is_the_same() {
         "{url}"
     );
 
-    // A client that has the page as it is may keep it.
+    // A client that has the unchanged page may keep it.
     let plain = fetch(Http::H2, &server, "/", &["authorization: x"]);
     let plain_tag = format!("if-none-match: {}", plain.header("etag").unwrap());
     assert_eq!(fetch(Http::H2, &server, "/", &[&plain_tag]).status, 304);
 
-    // One that names other shards may not.
+    // A client whose page names other shards may not.
     let other = start(
         &site,
         &[
@@ -218,7 +218,7 @@ fn a_page_is_not_sent_again_while_it_is_the_same() {
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     assert_eq!(fetch(Http::H2, &other, "/", &fields).status, 200);
 
-    // Nor one whose file has changed.
+    // Nor may one whose file has changed.
     site.write("index.html", b"<!doctype html><title>new</title>");
     std::thread::sleep(Duration::from_millis(1100));
     let changed = fetch(Http::H2, &server, "/", &[&format!("if-none-match: {tag}")]);
@@ -229,7 +229,7 @@ fn a_page_is_not_sent_again_while_it_is_the_same() {
 #[test]
 fn compressed_pages_are_asked_for_in_plain() {
     let site = site();
-    // Not really compressed: only the choice matters.
+    // Not really compressed, since only the choice matters.
     site.write("index.html.gz", b"gzip");
     site.write("0.svg.gz", b"gzip");
     let server = start(&site, &SPREAD);
@@ -237,7 +237,7 @@ fn compressed_pages_are_asked_for_in_plain() {
     for document in ["accept: text/html,*/*;q=0.8", "sec-fetch-dest: document"] {
         assert_spread(&fetch(Http::H2, &server, "/", &[gzip, document]));
     }
-    // Who does not say what it is for gets what it asked for.
+    // A request that does not show its purpose gets the coding that it asks for.
     let encoded = fetch(Http::H2, &server, "/", &[gzip, "accept: */*"]);
     assert_eq!(
         (encoded.text(), encoded.header("content-encoding")),
@@ -277,20 +277,20 @@ fn pages_of_an_upstream_are_spread() {
 }
 
 #[test]
-fn an_upstream_is_told_the_site() {
+fn an_upstream_gets_the_host_of_the_site() {
     let upstream = hikyaku_testkit::upstream::start(hikyaku_testkit::upstream::Speaks::Http1);
     let url = format!("http://{upstream}");
     let proxy = ["--upstream", &url, "--set", "shards.site=www.test:8443"];
     let server = Server::start(&[&proxy[..], &SHARDS, &SPREAD, &EVERYWHERE].concat());
     for version in ["--http1.1", "--http2"] {
-        for (host, told) in [("127.0.0.2", "www.test:8443"), ("127.0.0.1", "")] {
+        for (host, site) in [("127.0.0.2", "www.test:8443"), ("127.0.0.1", "")] {
             let here = format!("{host}:{}", server.port());
             let output = curl(&[version, &format!("https://{here}/head")]);
             let text = String::from_utf8(output.stdout).unwrap();
-            let told = if told.is_empty() { &here } else { told };
-            assert!(text.contains(&format!("\nhost: {told}\n")), "{text}");
+            let site = if site.is_empty() { &here } else { site };
+            assert!(text.contains(&format!("\nhost: {site}\n")), "{text}");
             assert!(
-                text.contains(&format!("\nx-forwarded-host: {told}\n")),
+                text.contains(&format!("\nx-forwarded-host: {site}\n")),
                 "{text}"
             );
         }
@@ -333,7 +333,7 @@ fn our_own_client_loads_pages_that_are_spread() {
     assert_eq!(used.collect::<BTreeSet<u64>>().len(), 4);
 }
 
-/// A page with all kinds of resources, as `a.test` has it.
+/// A page with all kinds of resources, for `a.test`.
 fn rich_site() -> Site {
     let images: String = (0..IMAGES)
         .map(|n| format!("<img src=\"/{n}.svg\" srcset=\"/{n}.svg 1x\">"))
@@ -355,7 +355,7 @@ fn rich_site() -> Site {
     site
 }
 
-/// Loads the page in a browser of its own: a picture of it, and how many of its resources
+/// Loads the page in a browser of its own. Returns a picture of it, and how many of its resources
 /// came from elsewhere.
 fn look(server: &Server) -> (String, u64) {
     block_on(async {
@@ -384,8 +384,8 @@ fn look(server: &Server) -> (String, u64) {
     })
 }
 
-/// A picture of the page once it has stopped to change: what is painted last may come a
-/// moment after the page has loaded.
+/// Returns a picture of the page once it has stopped changing. The last painting may come a moment
+/// after the page has loaded.
 async fn settled(browser: &mut Browser) -> String {
     let begun = std::time::Instant::now();
     let (mut last, mut same) = (String::new(), 0);
@@ -402,7 +402,7 @@ async fn settled(browser: &mut Browser) -> String {
     last
 }
 
-/// Connections that carried requests: a client's port at a host.
+/// Connections with requests: a client's port and a host.
 fn connections(server: &Server) -> BTreeSet<(String, u64)> {
     let lines = server.access_lines();
     let lines = lines
@@ -447,7 +447,7 @@ fn a_browser_opens_a_connection_to_each_shard_and_shows_the_same_page() {
         server.wait_access("the script", icon);
         let connections = connections(&server);
         let opened: BTreeSet<u64> = connections.iter().map(|(_, port)| *port).collect();
-        // What is fetched with CORS, such as the mask, has a connection of its own.
+        // Resources that are fetched with CORS, such as the mask, have their own connection.
         let at = |host: &str| connections.iter().any(|(name, _)| name.starts_with(host));
         assert!(
             opened.len() >= count && opened.len() <= 2 * count,

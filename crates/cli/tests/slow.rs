@@ -26,13 +26,13 @@ fn start(content: &[&str], keys: &[&str]) -> Server {
     Server::start(&args)
 }
 
-/// Size of what slow readers get.
+/// The size of a slow reader's response.
 const SIZE: usize = 300_000;
-/// What they take at once, and how long they pause then: less than 30 kB/s.
+/// The bytes that a slow reader takes at once, and its pause after that: less than 30 kB/s.
 const STEP: usize = 60_000;
 const PAUSE: Duration = Duration::from_millis(2200);
 
-/// Reads a response of HTTP/1.1 in steps; gives the bytes of its content.
+/// Reads an HTTP/1.1 response in steps. Returns the length of its content.
 async fn read_h1(address: SocketAddr) -> usize {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16_000).unwrap();
@@ -93,7 +93,7 @@ async fn read_h3(address: SocketAddr) -> usize {
 #[test]
 fn slow_but_steady_readers_get_all() {
     let site = Site::with_big_file(SIZE);
-    // Nothing is taken for longer than `timeouts.send`, again and again.
+    // The client repeatedly takes nothing for longer than `timeouts.send`.
     let keys = [
         "timeouts.send=1s",
         "timeouts.send_max=20s",
@@ -129,8 +129,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// `GET https://a/big.bin` in HPACK.
 const GET: &[u8] = b"\x82\x87\x41\x01a\x04\x08/big.bin";
 
-/// Asks for more than it takes, reads all that comes, and sends `other` again and again. Gives
-/// how much came until the server closed.
+/// Requests more than it takes, reads all that arrives, and sends `other` again and again. Returns
+/// the number of bytes until the server closed.
 async fn take_nothing(address: SocketAddr, other: Vec<u8>) -> usize {
     let mut tls = client::tls(address, &["h2"]).await.unwrap();
     let begin = [
@@ -255,7 +255,7 @@ fn requests_that_wait_keep_their_connection() {
     }
 }
 
-/// Runs a client `runs` times, a few side by side. Gives what each wrote to standard output.
+/// Runs a client `runs` times, a few at a time. Returns the standard output of each.
 fn run_many(runs: usize, command: impl Fn() -> Command + Sync) -> Vec<String> {
     let side_by_side = 4;
     std::thread::scope(|threads| {
@@ -275,7 +275,7 @@ fn run_many(runs: usize, command: impl Fn() -> Command + Sync) -> Vec<String> {
     })
 }
 
-/// The same early answer of files and of the proxy: server, path, status.
+/// Tests an early answer of files and of the proxy: server, path, status.
 fn early(test: impl Fn(&Server, &str, &str)) {
     let site = Site::new(&[("index.html", b"start")]);
     let upstream = format!("http://{}", upstream::start(Speaks::Http1));
@@ -308,7 +308,7 @@ fn curl_gets_early_answers() {
     });
 }
 
-/// Sends whole bodies before it reads; each run is a new connection.
+/// A client that sends whole bodies before it reads; each run is a new connection.
 const PYTHON: &str = r#"
 import http.client, ssl, sys
 port, path, runs = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -338,7 +338,7 @@ fn python_gets_early_answers() {
     });
 }
 
-/// As [`PYTHON`], over HTTP/1.1 and HTTP/2.
+/// A Go client that sends whole bodies before it reads, over HTTP/1.1 and HTTP/2.
 const GO: &str = r#"
 package main
 
@@ -407,7 +407,7 @@ fn http3_clients_get_early_answers() {
                     .header("content-length", 5_000_000)
                     .body(());
                 let mut stream = h3.begin(request.unwrap()).await.unwrap();
-                // The server may ask to stop; what it has answered holds all the same.
+                // The server may ask to stop; its answer holds all the same.
                 let _ = stream.sending.data(Bytes::from(noise(5_000_000))).await;
                 let answer = timeout(PATIENCE, client::receive(stream.receiving)).await;
                 assert_eq!(

@@ -1,5 +1,6 @@
-//! Live connections brought onto another egress path: real marks, rules and routing tables between a
-//! server and a client with two links. Needs root; without, the tests say so and pass.
+//! Live connections that move to another egress route, by real marks, rules and routing tables
+//! between a server and a client with two links. Needs root. Without it the tests report a skip and
+//! pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -20,9 +21,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Plain packets to the client take link `a`; those with the mark of `transit-b`, and those from its EPE
-/// address, link `b`, which is three times as fast. Once its changes begin link `a` swallows all that the
-/// server sends.
+/// The network. Plain packets to the client take link `a`. Packets with the mark of `transit-b`, or
+/// from its EPE address, take link `b`, which is three times as fast. Once its changes begin, link
+/// `a` drops all packets of the server.
 const NETWORK: &str = r#"
 description = "a server and a client with two links"
 
@@ -55,14 +56,14 @@ both = { rate = "24Mbps", one_way_delay = "5ms", queue = "50ms" }
 "#;
 
 const URL: &str = "https://[2001:db8:5::1]:8443/big.bin";
-/// Enough for all that a test does meanwhile.
+/// More bytes than a test can load in its time.
 const SIZE: usize = 24 << 20;
-/// What has come over a link when it is in use beyond doubt, in bytes.
+/// The bytes over a link by which it is certainly in use.
 const SOME: u64 = 500_000;
-/// What may come over a link after it was left: its queue, and what is sent again.
+/// The bytes that may arrive over a link after it was left: its queue and retransmissions.
 const REST: u64 = 300_000;
 
-/// Links disturb each other.
+/// Concurrent links would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct World {
@@ -143,7 +144,7 @@ impl World {
         first.parse().unwrap()
     }
 
-    /// Waits until data comes over `link`, and no more over the `other`.
+    /// Waits until data arrives over `link`, and no more over the `other`.
     #[track_caller]
     fn until_on(&self, link: &str, other: &str) {
         let begun = self.received(link);
@@ -159,25 +160,25 @@ impl World {
         assert!(rest < REST, "{rest} bytes on link {other}, which was left");
     }
 
-    /// Bytes that come over a link in a time.
+    /// The bytes over a link in a fixed time.
     fn rate(&self, link: &str) -> u64 {
         let begun = self.received(link);
         thread::sleep(Duration::from_secs(1));
         self.received(link) - begun
     }
 
-    /// Asks the server's admin API, which is within its namespace.
+    /// Calls `ask` within the server's namespace, where its admin API is.
     fn ask<T: Send>(&self, ask: impl FnOnce(&Server) -> T + Send) -> T {
         let namespace = self.network.node("server").unwrap();
         namespace.enter(|| ask(&self.server)).unwrap()
     }
 
-    /// An answer of the server's admin API.
+    /// Returns an answer of the server's admin API.
     fn admin(&self, path: &str) -> Value {
         self.ask(|server| server.admin_json(path))
     }
 
-    /// Waits until responses tell the client of the address of `transit-b`.
+    /// Waits until responses advertise the address of `transit-b`.
     #[track_caller]
     fn until_address_is_advertised(&self) {
         let head = || {
@@ -207,7 +208,7 @@ impl World {
 struct Load(Child);
 
 impl Load {
-    /// Its record, when it has ended.
+    /// Waits for the end, and returns the record.
     fn finish(mut self) -> Value {
         let out = self.0.stdout.take().unwrap();
         let text = std::io::read_to_string(out).unwrap();
@@ -223,9 +224,9 @@ impl Drop for Load {
     }
 }
 
-/// One download through all that can move it.
+/// Moves one download by all means there are.
 fn moves_with(http: &str, version: &str) {
-    let Some(mut world) = World::start("[policy]\npath = \"plain\"") else {
+    let Some(mut world) = World::start("[policy]\nroute = \"plain\"") else {
         return;
     };
     let load = world.load(URL, http);
@@ -288,24 +289,24 @@ fn a_download_over_quic_moves_with_the_decision() {
     moves_with("3", "h3");
 }
 
-/// The server as it decides by itself, with nothing left to chance.
+/// A server that decides by itself, without chance.
 const ADAPTIVE: &str = r#"
 [policy]
-path = "adaptive"
+route = "adaptive"
 exploration = 0.0
 holdback = 0.0
 avoid_min = "10m"
 avoid_max = "10m"
 "#;
 
-/// A download whose path silently becomes a black hole in its middle, before there is another.
-/// `prepare` gets the server's namespace before there is a connection.
+/// Loads a file whose path silently becomes a black hole, before there is another path. `prepare`
+/// gets the server's namespace before there is a connection.
 fn leaves_a_black_hole(http: &str, failovers: &str, prepare: impl FnOnce(&Netns)) {
     let Some(world) = World::start(ADAPTIVE) else {
         return;
     };
     prepare(world.network.node("server").unwrap());
-    // Where there is one path only none is left by mistake, however busy this machine is.
+    // With a single path, none is left by mistake, however busy this machine is.
     world.agent.as_ref().unwrap().second_is("down");
     let metric = |name: &str| world.ask(|server| server.metric(name));
     eventually("one path only", || {
@@ -321,7 +322,7 @@ fn leaves_a_black_hole(http: &str, failovers: &str, prepare: impl FnOnce(&Netns)
 
     world.agent.as_ref().unwrap().second_is("up");
     world.until_on("b", "a");
-    assert!(metric(failovers) >= 1.0, "it was not told to send");
+    assert!(metric(failovers) >= 1.0, "it did not fail over");
     assert_eq!(load.finish()["body_bytes"], SIZE);
     let line = world.server.wait_access("the download", |_| true);
     assert_eq!(line["complete"], true, "{line}");
@@ -329,8 +330,8 @@ fn leaves_a_black_hole(http: &str, failovers: &str, prepare: impl FnOnce(&Netns)
     assert_eq!(world.server.access_lines().len(), 1, "one response");
 }
 
-/// The kernel's own timers wait for longer than the test does, so what is sent over the other path is
-/// what `hk_move` lets out, and what is sent again is what that shows to be lost.
+/// The kernel's own timers wait for longer than the test. So the bytes over the other path are
+/// those that `hk_move` lets out, and the retransmissions that their acknowledgements cause.
 #[test]
 fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
     let test = "tcp_sends_at_once_when_it_leaves_a_black_hole";
@@ -340,11 +341,11 @@ fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
     }
     let failovers = "hikyaku_route_failovers_total{transport=\"tcp\"}";
     leaves_a_black_hole("2", failovers, |server| {
-        // No tail loss probes (RFC 8985 §7),
+        // Disables tail loss probes (RFC 8985 §7).
         server
             .set_sysctl("net/ipv4/tcp_early_retrans", "0")
             .unwrap();
-        // and no retransmission timeout for 100 s.
+        // Postpones retransmission timeouts to 100 s.
         for (way, table) in [("a", "main"), ("b", "100")] {
             let to = format!("2001:db8:9::/64 via fd00:{way}::2 src 2001:db8:5::1");
             let change = format!("-6 route change {to} table {table} rto_min 100s");
@@ -365,12 +366,12 @@ fn addresses_bring_new_connections_onto_a_path() {
     if !has("addresses_bring_new_connections_onto_a_path", "curl") {
         return;
     }
-    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+    let Some(world) = World::start("steer = \"address\"\n[policy]\nroute = \"transit-b\"") else {
         return;
     };
     world.until_address_is_advertised();
 
-    // The client ignores packets from any other address than the one that it sends to.
+    // The client ignores packets from any other address than its destination.
     let load = world.load("https://[2001:db8:5::b1]:8443/big.bin", "3");
     world.until_on("b", "a");
     assert_eq!(load.finish()["body_bytes"], SIZE);
@@ -386,7 +387,7 @@ fn a_browser_follows_an_address_onto_a_path() {
     if !has(test, "curl") || !has_chromium(test) {
         return;
     }
-    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+    let Some(world) = World::start("steer = \"address\"\n[policy]\nroute = \"transit-b\"") else {
         return;
     };
     world.until_address_is_advertised();
@@ -404,7 +405,7 @@ fn a_browser_follows_an_address_onto_a_path() {
     assert!(b >= SOME, "{b} bytes by the address, {a} others");
 }
 
-/// Has a browser load parts of a file until one comes over HTTP/3.
+/// Makes a browser load parts of a file until one comes over HTTP/3.
 async fn until_h3(server: &Server) {
     let rules = "MAP a.test [2001:db8:5::1]";
     let mut browser = Browser::start_with(server, 8443, rules).await;
@@ -432,13 +433,13 @@ async fn until_h3(server: &Server) {
 }
 
 #[test]
-fn the_subflows_of_mptcp_are_told() {
-    let test = "the_subflows_of_mptcp_are_told";
+fn the_subflows_of_mptcp_are_reported() {
+    let test = "the_subflows_of_mptcp_are_reported";
     if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
         skip(test, "this kernel has no MPTCP");
         return;
     }
-    let Some(world) = World::start("[policy]\npath = \"plain\"") else {
+    let Some(world) = World::start("[policy]\nroute = \"plain\"") else {
         return;
     };
     for node in ["server", "client"] {
@@ -454,7 +455,7 @@ fn the_subflows_of_mptcp_are_told() {
         two.iter().all(sent).then_some(known)
     });
     assert_eq!(known["open"][0]["route"], "plain", "{known:#}");
-    // By the server's address, of which the second is that of a path.
+    // The server's addresses, of which the second is that of a path.
     let ends = [
         ("[2001:db8:5::1]:8443", Value::Null),
         ("[2001:db8:5::b1]:8443", "transit-b".into()),

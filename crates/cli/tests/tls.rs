@@ -1,5 +1,4 @@
-//! TLS as openssl and curl meet it: certificates of two kinds, their time, ALPN, and clients that speak
-//! no TLS.
+//! TLS of openssl and curl: certificates of two kinds, their time, ALPN, and clients without TLS.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -16,7 +15,7 @@ fn site() -> Site {
     Site::new(&[("index.html", PAGE)])
 }
 
-/// Files of a certificate that openssl makes: `options` are of `openssl req`.
+/// Makes the files of a certificate by openssl: `options` are of `openssl req`.
 fn openssl_certificate(dir: &Path, name: &str, options: &[&str]) -> [String; 2] {
     let file = |end: &str| {
         dir.join(format!("{name}.{end}"))
@@ -44,7 +43,7 @@ fn openssl_certificate(dir: &Path, name: &str, options: &[&str]) -> [String; 2] 
     [cert, key]
 }
 
-/// What `openssl s_client` says; with a request it waits for the server to close.
+/// Returns the output of `openssl s_client`. With a request it waits for the server to close.
 fn s_client(server: &Server, request: &str, options: &[&str]) -> String {
     let script = format!(
         "(printf '{request}'; sleep 0.3) | openssl s_client -connect {} -servername localhost \
@@ -104,7 +103,7 @@ fn each_client_gets_a_certificate_that_it_understands() {
     expect(&server);
     assert_eq!(get(&["--http", "3", &server.url("/")])[0]["status"], 200);
 
-    // Both are read again, without a signal.
+    // The server reads both again, without a signal.
     let [before, after] = [(); 2].map(|()| openssl_certificate(dir.path(), "ecdsa", &ec));
     assert_eq!(before, after);
     openssl_certificate(dir.path(), "rsa", &["-newkey", "rsa:2048"]);
@@ -139,7 +138,7 @@ fn pairs_for_different_names_are_refused() {
 }
 
 #[test]
-fn certificates_that_expire_are_told_of() {
+fn certificates_that_expire_are_reported() {
     let site = site();
     let dir = tempfile::tempdir().unwrap();
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
@@ -210,7 +209,7 @@ fn http_1_0_is_spoken_where_it_is_asked_for() {
 }
 
 #[test]
-fn http_without_tls_is_told_what_is_wrong() {
+fn http_without_tls_gets_an_explanation() {
     if !has(&this_test(), "curl") {
         return;
     }
@@ -244,7 +243,8 @@ fn http_without_tls_is_told_what_is_wrong() {
     );
     server.wait_metric("hikyaku_handshakes_failed_total{transport=\"tcp\"}", 6.0);
 
-    // One who sends a letter and waits has the time of a handshake, as one who sends nothing.
+    // A client that sends a letter and waits has the time of a handshake, like one that sends
+    // nothing.
     let waits = std::net::TcpStream::connect(server.address()).unwrap();
     waits
         .set_read_timeout(Some(hikyaku_testkit::PATIENCE))

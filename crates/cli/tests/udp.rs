@@ -1,4 +1,4 @@
-//! What counts as evidence on UDP, and of whom.
+//! Evidence on UDP, and the clients that it concerns.
 #![allow(clippy::unwrap_used)]
 
 use std::net::{Ipv4Addr, UdpSocket};
@@ -9,10 +9,10 @@ use hikyaku_testkit::fetch::curl;
 use hikyaku_testkit::{PATIENCE, Server, Site, client, get, has};
 use serde_json::{Value, json};
 
-/// What shows a client that follows advertisements.
+/// The field of a client that follows advertisements.
 const BROWSER: &str = "sec-fetch-site: none";
 
-/// Neither chance nor experiments, so that each decision follows from what was seen.
+/// Starts a server without chance and experiments, so that each decision follows from measurements.
 #[track_caller]
 fn start(site: &Site, args: &[&str]) -> Server {
     let plain = ["policy.exploration=0", "policy.holdback=0"];
@@ -28,7 +28,7 @@ fn udp_events(server: &Server, event: &str) -> f64 {
     server.metric(&format!("hikyaku_udp_events_total{{event=\"{event}\"}}"))
 }
 
-/// The first packet of a QUIC client, for somebody else to send.
+/// Makes the first packet of a QUIC client, for another address to send.
 fn initial() -> Vec<u8> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     sink.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -87,13 +87,13 @@ fn forged_packets_do_not_take_the_places_of_an_address() {
     server.wait_metric("hikyaku_quic_retries_total{}", 12.0);
     let refused = "hikyaku_connections_refused_total{limit=\"connections_per_address\"}";
     assert_eq!(server.metric(refused), 0.0);
-    // Whose address it is proves it.
+    // An answer from the address proves it.
     let args = ["--http", "3", "--local", "127.0.0.11", &server.url("/")];
     assert_eq!(get(&args)[0]["status"], 200);
     assert_eq!(udp_events(&server, "arrived"), 1.0);
 }
 
-/// A session of two requests over HTTP/2 from 127.0.0.`client`; its last `Alt-Svc`.
+/// Makes a session of two requests over HTTP/2 from 127.0.0.`client`. Returns its last `Alt-Svc`.
 fn session(server: &Server, client: u8, headers: &[&str]) -> Option<String> {
     let (interface, url) = (format!("127.0.0.{client}"), server.url("/"));
     let mut args = vec!["--http2", "--interface", &interface, "-D", "-"];
@@ -110,7 +110,7 @@ fn scripts_that_stay_on_tcp_are_no_evidence() {
         return;
     }
     let site = Site::new(&[("index.html", b"start")]);
-    // Which version is faster is not the question here.
+    // The faster version is not the question here.
     let server = start(&site, &["--set", "policy.min_samples=1000"]);
     for count in 0..6 {
         for script in [21, 22] {
@@ -119,7 +119,7 @@ fn scripts_that_stay_on_tcp_are_no_evidence() {
         }
     }
     assert_eq!(udp_events(&server, "session_ended"), 0.0);
-    // A browser behind the address of a script, and one beside it.
+    // A browser with the address of a script, and one with the next.
     for browser in [21, 23] {
         let alt_svc = session(&server, browser, &[BROWSER]).unwrap();
         assert!(alt_svc.starts_with("h3="), "{alt_svc}");
@@ -127,9 +127,9 @@ fn scripts_that_stay_on_tcp_are_no_evidence() {
 }
 
 #[test]
-fn newcomers_among_clients_without_udp_are_told_nothing() {
+fn newcomers_among_clients_without_udp_get_no_advertisement() {
     if !has(
-        "newcomers_among_clients_without_udp_are_told_nothing",
+        "newcomers_among_clients_without_udp_get_no_advertisement",
         "curl",
     ) {
         return;
@@ -147,8 +147,12 @@ fn newcomers_among_clients_without_udp_are_told_nothing() {
     assert_eq!(code, "udp_never_came", "{explained:#}");
     assert_eq!(session(&server, 39, &[BROWSER]), None, "nothing to forget");
     let alt_svc = session(&server, 31, &[BROWSER]);
-    assert_eq!(alt_svc.as_deref(), Some("clear"), "one that was told");
-    // Nobody was probed.
+    assert_eq!(
+        alt_svc.as_deref(),
+        Some("clear"),
+        "one with an advertisement"
+    );
+    // No client was probed.
     let explained: Explanation = serde_json::from_value(explain(&server, 39)).unwrap();
     let next_probe = explained.udp.next_probe_in.unwrap();
     let [least, most] = [3000, 3600].map(Duration::from_secs);
@@ -156,7 +160,7 @@ fn newcomers_among_clients_without_udp_are_told_nothing() {
 }
 
 #[test]
-fn what_never_comes_is_no_longer_advertised_until_the_next_probe() {
+fn http3_that_never_comes_is_withheld_until_the_next_probe() {
     let site = Site::new(&[("index.html", b"start")]);
     let probe = [
         "--set",
@@ -196,11 +200,11 @@ fn what_never_comes_is_no_longer_advertised_until_the_next_probe() {
         "{explained:#}"
     );
     hikyaku_testkit::eventually("a probe", || session().filter(|alt_svc| alt_svc != "clear"));
-    // It comes at last, and is believed.
+    // UDP works at last, which counts.
     let records = get(&["--http", "3", &server.url("/")]);
     assert_eq!(records[0]["status"], 200, "{records:?}");
     let explained = server.admin_json("/v1/clients/127.0.0.1");
-    // Which version is then the faster one is another matter.
+    // The faster version is not the question here.
     assert_ne!(
         explained["decision"]["reason_code"], "udp_never_came",
         "{explained:#}"

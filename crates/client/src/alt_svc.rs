@@ -1,4 +1,4 @@
-//! Alternative services (RFC 7838): what a server announces, and what is remembered of it.
+//! Alternative services (RFC 7838): the server's advertisements and the client's memory of them.
 
 pub(super) mod cache;
 pub(super) mod field;

@@ -14,7 +14,7 @@ use super::units;
 /// last byte. Bodies are read, counted and dropped unless `--output` is given.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GetArgs {
-    /// What to fetch, in this order; `https://` or `http://`
+    /// URLs to fetch, in this order; `https://` or `http://`
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
 
@@ -23,15 +23,15 @@ pub struct GetArgs {
     #[arg(long, value_name = "VERSION", value_enum, default_value = "auto")]
     pub http: HttpChoice,
 
-    /// What to do with an Alt-Svc header that offers HTTP/3: `follow` waits for the QUIC
-    /// handshake and sends the following requests there, `race` connects in the background
-    /// and switches when it is up, as browsers do, `ignore` stays. Who does not ignore it says
-    /// so by `sec-fetch-site: none`, as browsers do. Only with `--http auto` [default: follow]
+    /// Reaction to an Alt-Svc header that offers HTTP/3. `follow` waits for the QUIC handshake and
+    /// sends the following requests there. `race` connects in the background and switches when it
+    /// is up, as browsers do. `ignore` stays on TCP. The client sends `sec-fetch-site: none`, as
+    /// browsers do, unless it ignores the header. Only with `--http auto` [default: follow]
     #[arg(long, value_name = "MODE", value_enum)]
     pub alt_svc: Option<AltSvcMode>,
 
-    /// Keep what Alt-Svc announced in this file, so that the next run starts as a returning
-    /// client: on HTTP/3 while the announcement is fresh
+    /// Keep advertised alternatives in this file, so that the next run starts as a returning
+    /// client: on HTTP/3 while the advertisement is fresh
     #[arg(long, value_name = "FILE")]
     pub alt_svc_cache: Option<PathBuf>,
 
@@ -44,8 +44,8 @@ pub struct GetArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: Option<u16>,
 
-    /// Treat each URL as a page: fetch what its HTML and style sheets need, in the order of a
-    /// browser, and report the page's load time
+    /// Treat each URL as a page: fetch the resources of its HTML and style sheets in a browser's
+    /// order, and report the page's load time
     #[arg(long)]
     pub page: bool,
 
@@ -67,9 +67,9 @@ pub struct GetArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
 
-    /// Crowd mode: many clients at once, each from a local address of its own, that load the
-    /// URLs one after the other, over and over. The JSON file says who they are and for how
-    /// long; a line for each tells what it got
+    /// Crowd mode: many clients at once, each from a local address of its own, that load the URLs
+    /// one after the other, over and over. The JSON file lists the clients and the duration; a line
+    /// for each client reports its result
     #[arg(long, value_name = "FILE", requires = "json",
           conflicts_with_all = ["page", "repeat", "requests", "output", "http", "local", "alt_svc_cache"])]
     pub crowd: Option<PathBuf>,
@@ -134,8 +134,8 @@ pub struct GetArgs {
     #[arg(long)]
     pub mptcp: bool,
 
-    /// Congestion control of what the client sends: on TCP any that the kernel has, on QUIC
-    /// cubic, newreno or bbr [default: the kernel's; on QUIC cubic]
+    /// Congestion control of the client's sending: on TCP any that the kernel has, on QUIC cubic,
+    /// newreno or bbr [default: the kernel's; on QUIC cubic]
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
 
@@ -148,7 +148,7 @@ pub struct GetArgs {
     pub json: bool,
 }
 
-/// The HTTP version asked for.
+/// The requested HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HttpChoice {
     /// HTTP/1.1.
@@ -160,17 +160,17 @@ pub enum HttpChoice {
     /// HTTP/3.
     #[value(name = "3")]
     Http3,
-    /// As the server chooses: ALPN on TCP, Alt-Svc to QUIC.
+    /// The server's choice: ALPN on TCP, Alt-Svc to QUIC.
     Auto,
 }
 
-/// What to do with an alternative service (RFC 7838) over HTTP/3.
+/// The client's reaction to an alternative service (RFC 7838) over HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AltSvcMode {
-    /// Wait for its handshake and send the following requests there.
+    /// Wait for the handshake and send the following requests over HTTP/3.
     Follow,
-    /// Connect in the background and switch when it is up.
+    /// Connect in the background and switch once the connection is up.
     Race,
-    /// Subscription on TCP.
+    /// Stay on TCP.
     Ignore,
 }

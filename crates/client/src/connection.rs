@@ -1,4 +1,4 @@
-//! A connection to a server, whatever its version of HTTP.
+//! A connection to a server over any version of HTTP.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -35,11 +35,11 @@ impl HttpVersion {
     }
 }
 
-/// What a connection is made of.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Tcp,
-    /// Multipath TCP that both sides speak.
+    /// Multipath TCP, spoken by both sides.
     Mptcp,
     Quic,
 }
@@ -56,7 +56,7 @@ impl Transport {
 
 /// An open connection.
 pub(super) struct Connection {
-    /// Counted from 1 in the order of opening, over the whole process.
+    /// Number of the connection, from 1 in the order of opening, over the whole process.
     pub(super) id: u64,
     pub(super) version: HttpVersion,
     pub(super) transport: Transport,
@@ -65,17 +65,17 @@ pub(super) struct Connection {
     /// `1.2` or `1.3`; `None` on cleartext.
     pub(super) tls: Option<&'static str>,
     pub(super) opening: Opening,
-    /// When it was begun to be opened.
+    /// Time at which its opening began.
     pub(super) begun: Instant,
     pub(super) sender: Sender,
     pub(super) probe: Probe,
     pub(super) closed: Arc<AtomicBool>,
     pub(super) requests: AtomicU64,
-    /// Its death was held against its place.
+    /// Whether its failure was counted against its destination.
     pub(super) blamed: AtomicBool,
 }
 
-/// The way in for requests.
+/// The handle that sends requests.
 #[derive(Clone)]
 pub(super) enum Sender {
     Http1(Http1Sender),
@@ -83,7 +83,7 @@ pub(super) enum Sender {
     Http3(Client),
 }
 
-/// The way in on HTTP/1.1, where requests take turns.
+/// The handle that sends requests on HTTP/1.1, where they take turns.
 #[derive(Clone)]
 pub(super) struct Http1Sender {
     pub(super) sender: Arc<Mutex<http1::SendRequest<Full<Bytes>>>>,
@@ -91,8 +91,8 @@ pub(super) struct Http1Sender {
     pub(super) closed: Arc<AtomicBool>,
 }
 
-/// A request's turn on an HTTP/1.1 connection. Where it ends before its response does, as
-/// with a timeout, the connection is of no use to others.
+/// A request's turn on an HTTP/1.1 connection. A turn that ends before its response, as after a
+/// timeout, makes the connection useless to others.
 pub(super) struct Http1Turn {
     pub(super) sender: OwnedMutexGuard<http1::SendRequest<Full<Bytes>>>,
     pub(super) complete: bool,
@@ -118,14 +118,14 @@ impl Drop for Http1Turn {
     }
 }
 
-/// Where a connection's path is looked up.
+/// The source of a connection's path statistics.
 pub(super) enum Probe {
     Tcp(OwnedFd),
     Quic(quinn::Connection, quinn::Endpoint),
 }
 
-/// What the client's transport knows of the path; of packets sent by the client, mostly
-/// acknowledgements in a download.
+/// The client's transport statistics of the client path. They count packets that the client sent:
+/// in a download mostly acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PathStats {
     /// Smoothed round trip time.
@@ -133,13 +133,13 @@ pub(super) struct PathStats {
     pub(super) min_rtt: Duration,
     /// Packets (TCP: segments) sent.
     pub(super) sent: u64,
-    /// QUIC: packets lost; TCP: segments sent again.
+    /// QUIC: packets lost; TCP: segments retransmitted.
     pub(super) lost: u64,
     pub(super) received: u64,
 }
 
 impl Connection {
-    /// Whether new requests may be sent on it.
+    /// Whether the connection takes new requests.
     pub(super) fn is_usable(&self) -> bool {
         let quic_closed = match &self.probe {
             Probe::Quic(connection, _) => connection.close_reason().is_some(),
@@ -149,18 +149,18 @@ impl Connection {
         !quic_closed && !going_away && !self.closed.load(Ordering::Acquire)
     }
 
-    /// Takes no more requests.
+    /// Stops taking requests.
     pub(super) fn retire(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether its death is still to be held against its place: many requests may die with
-    /// one connection, which is one failure.
+    /// Marks the connection's failure as counted, and returns whether it was not yet. Many requests
+    /// may die with one connection, which is one failure.
     pub(super) fn blame(&self) -> bool {
         !self.blamed.swap(true, Ordering::Relaxed)
     }
 
-    /// What the transport knows now; `None` where the kernel does not tell.
+    /// Returns the transport's present statistics; `None` if the kernel does not report them.
     pub(super) fn path(&self) -> Option<PathStats> {
         match &self.probe {
             Probe::Tcp(socket) => sys::tcp_info(socket).ok().map(|info| PathStats {
@@ -183,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Requests that were sent on it.
+    /// Number of requests that were sent on it.
     pub(super) fn request_count(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -192,8 +192,8 @@ impl Connection {
         self.transport == Transport::Quic
     }
 
-    /// Whether the connection ended because nothing came through any more, or because of a
-    /// violation of QUIC, rather than at the server's wish.
+    /// Whether the connection ended by silence or by a violation of QUIC, rather than at the
+    /// server's wish.
     pub(super) fn path_died(&self) -> bool {
         use quinn::ConnectionError::{Reset, TimedOut, TransportError};
         match &self.probe {
@@ -205,13 +205,13 @@ impl Connection {
         }
     }
 
-    /// Says goodbye. On TCP the last request to be dropped does.
+    /// Closes the connection. On TCP dropping the last request does.
     pub(super) async fn close(&self) {
         self.retire();
         if let Probe::Quic(connection, endpoint) = &self.probe {
             let no_error = Code::NoError.value();
             connection.close(quinn::VarInt::from_u64(no_error).unwrap_or_default(), b"");
-            // Long enough to be sent; the draining that follows is nobody's concern.
+            // Long enough to send the close; the draining period that follows matters to nobody.
             let _ = timeout(CLOSE_PATIENCE, endpoint.wait_idle()).await;
         }
     }

@@ -1,7 +1,7 @@
 //! Many clients at once, each from an address of its own: one process and one runtime.
 //!
-//! Each loads the URLs one after the other, over and over, as a client that shares nothing
-//! with the others: connections, what Alt-Svc told it, and TLS are its own.
+//! Each client loads the URLs one after the other, over and over. It shares nothing with the
+//! others: its connections, its Alt-Svc cache and its TLS are its own.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -29,11 +29,11 @@ use super::report::Report;
 use super::session::{Client, Order, Session};
 use super::units::us;
 
-/// The file of `--crowd`.
+/// The content of the file of `--crowd`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Crowd {
-    /// How long each client loads.
+    /// Time for which each client loads.
     duration_us: u64,
     clients: Vec<Member>,
 }
@@ -43,12 +43,12 @@ struct Crowd {
 #[serde(deny_unknown_fields)]
 struct Member {
     name: String,
-    /// The address that it connects from.
+    /// Local address of the client's connections.
     local: IpAddr,
-    /// As `--http`.
+    /// HTTP version, as in `--http`.
     #[serde(deserialize_with = "http_choice")]
     http: HttpChoice,
-    /// When it begins.
+    /// Time at which the client begins.
     start_us: u64,
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn run(
 ) -> Result<ExitStatus, GetError> {
     let crowd = Crowd::read(path)?;
     allow_sockets();
-    // Before any begins, since each takes a while.
+    // Before any client begins, since each takes a while.
     let clients = crowd.clients.into_iter().map(|member| {
         let args = GetArgs {
             local: Some(member.local),
@@ -109,8 +109,8 @@ pub(super) async fn run(
     Ok(status)
 }
 
-/// Allows as many sockets as the system lets us have. Where that is too few, connecting
-/// fails and tells.
+/// Raises the limit on open sockets as far as the system allows. If that is too few, connections
+/// fail with an error.
 fn allow_sockets() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -120,12 +120,12 @@ fn allow_sockets() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// What a client has got so far.
+/// A client's results so far.
 #[derive(Debug, Default)]
 struct Got {
     bytes: Arc<AtomicU64>,
     requests: Cell<u64>,
-    /// Version of the latest response.
+    /// HTTP version of the latest response.
     http: Cell<Option<&'static str>>,
 }
 
@@ -150,8 +150,8 @@ impl Member {
     }
 }
 
-/// Lets a client load for `duration`, and gives the bytes that came in the middle half of
-/// it and the time which that took; or why the loading ended before.
+/// Lets a client load for `duration`. Returns the bytes that came in the middle half of it and that
+/// half's length, or the reason why loading ended early.
 async fn within(
     duration: Duration,
     bytes: &AtomicU64,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_fails_is_told() {
+    async fn a_failed_client_is_reported() {
         let load = async {
             sleep(Duration::from_secs(3)).await;
             FetchError::Status(404)

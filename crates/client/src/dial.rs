@@ -1,4 +1,4 @@
-//! From a name to the address that answers first.
+//! Name resolution, and the choice of the first address that connects.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,9 +15,9 @@ use tokio::time::sleep;
 use super::error::FetchError;
 use super::settings::Settings;
 
-/// Addresses of a host in the order in which to try them, and the time it took to know them.
+/// Returns a host's addresses in the order of trial, and the time that resolution took.
 ///
-/// The resolver's own order (RFC 6724) with the families taking turns (RFC 8305 §4).
+/// The order is the resolver's (RFC 6724) with the families taking turns (RFC 8305 §4).
 pub(super) async fn resolve(
     settings: &Settings,
     host: &str,
@@ -76,12 +76,13 @@ fn take_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     .collect()
 }
 
-/// RFC 8305 §8: "Connection Attempt Delay ... recommended ... 250 ms".
+/// Delay before the next attempt. RFC 8305 §8: "Connection Attempt Delay ... recommended ... 250
+/// ms".
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Happy Eyeballs (RFC 8305 §5): tries the addresses one after the other, the next when the
-/// last one failed or has not answered for [`ATTEMPT_DELAY`], and takes the first that
-/// connects. The error is that of the last attempt to fail.
+/// Connects by Happy Eyeballs (RFC 8305 §5) and returns the first address that connects. The next
+/// address is tried once the last one failed or did not answer for [`ATTEMPT_DELAY`]. The error is
+/// that of the last attempt to fail.
 pub(super) async fn first_to_connect<T, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,

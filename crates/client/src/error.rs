@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the client, with hints on their repair.
 
 use std::error::Error;
 use std::io;
@@ -9,36 +9,36 @@ use std::time::Duration;
 
 use hikyaku_h3_quinn::StreamError;
 
-/// Why a measurement could not be started.
+/// The reason why a measurement could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GetError {
     /// A URL that cannot be fetched.
     #[error("`{url}` is not a URL that can be fetched: {reason}")]
     Url {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it, and what to write instead.
+        /// The mistake, and the correct form.
         reason: String,
     },
-    /// An option's value, or a combination of options, that makes no sense.
+    /// An option's value, or a combination of options, is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A file that was named on the command line.
+    /// A file from the command line could not be used.
     #[error("{doing} `{}`", path.display())]
     File {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The TLS set-up.
+    /// TLS could not be set up.
     #[error("setting up TLS: {0}")]
     Tls(String),
-    /// The asynchronous runtime.
+    /// The asynchronous runtime could not be started.
     #[error("starting the client's threads")]
     Runtime(#[source] io::Error),
     /// The results could not be written.
@@ -46,7 +46,7 @@ pub enum GetError {
     Output(#[source] io::Error),
 }
 
-/// Why a request failed. Shared by all requests that waited for the same connection.
+/// The reason why a request failed. Requests that waited for the same connection share it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -55,16 +55,16 @@ pub enum FetchError {
     Resolve {
         /// The name.
         host: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
     /// The socket could not be set up as asked.
     #[error("setting up a {what}")]
     Socket {
-        /// Which kind of socket, or which of its options.
+        /// The kind of socket, or one of its options.
         what: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
@@ -73,7 +73,7 @@ pub enum FetchError {
     Connect {
         /// The server's address.
         remote: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
@@ -82,7 +82,7 @@ pub enum FetchError {
     Tls {
         /// The server's address.
         remote: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
@@ -91,34 +91,34 @@ pub enum FetchError {
     Quic {
         /// The server's address.
         remote: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// No connection within its time.
+    /// No connection was established in time.
     #[error("no {over} connection to `{host}` within {after:?}")]
     ConnectTimeout {
-        /// The host asked for.
+        /// The requested host.
         host: String,
         /// `TCP` or `QUIC`.
         over: &'static str,
         /// The limit.
         after: Duration,
     },
-    /// The server does not speak the version asked for.
+    /// The server does not speak the requested version.
     #[error("the server at {remote} does not speak {wanted} (ALPN)")]
     Alpn {
         /// The server's address.
         remote: SocketAddr,
-        /// What was asked for.
+        /// The requested version.
         wanted: &'static str,
     },
     /// The exchange of request and response failed.
     #[error("{doing}")]
     Exchange {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Arc<dyn Error + Send + Sync>,
     },
@@ -130,7 +130,7 @@ pub enum FetchError {
     Output {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
@@ -148,7 +148,7 @@ impl FetchError {
         Self::Exchange { doing, source }
     }
 
-    /// A word for machines; listed in `docs/get.md`.
+    /// A stable name for programs; `docs/get.md` lists them.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Resolve { .. } => "resolve",
@@ -166,12 +166,12 @@ impl FetchError {
         }
     }
 
-    /// Whether a limit of time was the reason.
+    /// Whether a time limit was the reason.
     pub fn is_timeout(&self) -> bool {
         self.kind() == "timeout"
     }
 
-    /// Whether the connection is of no use any more, rather than one request having failed.
+    /// Whether the whole connection is useless, rather than one request having failed.
     pub(super) fn breaks_connection(&self) -> bool {
         let Self::Exchange { source, .. } = self else {
             return false;
@@ -189,14 +189,14 @@ impl FetchError {
         source.is::<hyper::Error>()
     }
 
-    /// What the user can do about it, where that is known.
+    /// Returns the user's remedy, if one is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Tls { .. } | Self::Quic { .. } if self.is_certificate() => Some(
                 "the certificate is not trusted: give it with --cacert PEM, or accept any with --insecure",
             ),
             Self::ConnectTimeout { over: "QUIC", .. } => Some(
-                "no answer over UDP: it may be blocked on the way, or the server has no HTTP/3; try --http 2",
+                "no answer over UDP: the network may block it, or the server has no HTTP/3; try --http 2",
             ),
             Self::Resolve { .. } => {
                 Some("check the name, or give its address with --resolve HOST:PORT:ADDR")
@@ -212,7 +212,7 @@ impl FetchError {
         }
     }
 
-    /// The error and its causes in one line.
+    /// Returns the error and its causes in one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
@@ -228,7 +228,7 @@ impl FetchError {
         text
     }
 
-    /// Whether it was the server's certificate that was not accepted.
+    /// Whether the server's certificate was rejected.
     fn is_certificate(&self) -> bool {
         match self {
             Self::Tls { source, .. } => source

@@ -27,11 +27,11 @@ pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     body: Body,
-    /// Goes on while the body is read.
+    /// Sends the rest of the request while the body is read.
     _upload: Option<Rest>,
 }
 
-/// What is left of a request's body when its response begins. Dropped, it is not sent.
+/// The rest of a request's body after its response began. On drop it is not sent.
 struct Rest(JoinHandle<Result<Instant, FetchError>>);
 
 impl Drop for Rest {
@@ -41,7 +41,7 @@ impl Drop for Rest {
 }
 
 enum Body {
-    /// With the connection's turn, which ends with the body.
+    /// A body with the connection's turn, which ends with the body.
     Http1(hyper::body::Incoming, Http1Turn),
     Http2(h2::RecvStream),
     Http3(Box<Receiving<response::Parts>>),
@@ -134,7 +134,7 @@ async fn upload_http2(
         let capacity = futures_util::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
         let granted = match capacity {
             Some(granted) => granted.map_err(sending)?,
-            // The server reset the stream; its answer tells why.
+            // The server reset the stream; its response has the reason.
             None => return Ok(()),
         };
         let chunk = body.split_to(granted.min(body.len()));
@@ -180,8 +180,8 @@ async fn final_head(
     }
 }
 
-/// The response, which may come before the request is complete: what is left of the request goes on
-/// then. `sent` is set when the request is complete before.
+/// Returns the response, which may come before the request is complete. The rest of the request is
+/// then sent in the background. `sent` is set if the request is complete before the response.
 async fn answer<T>(
     upload: impl Future<Output = Result<Instant, FetchError>> + Send + 'static,
     response: impl Future<Output = Result<T, FetchError>>,
@@ -193,7 +193,7 @@ async fn answer<T>(
         biased;
         result = &mut upload => {
             *sent = result.as_ref().ok().copied();
-            // A server may refuse the upload and answer all the same.
+            // A server may reject the upload and respond all the same.
             match (result, response.await) {
                 (Err(error), Err(_)) => Err(error),
                 (_, response) => Ok((response?, None)),
@@ -204,7 +204,7 @@ async fn answer<T>(
 }
 
 impl Response {
-    /// Reads the body to its end into `sink`; counts it in `received` while it comes.
+    /// Reads the body to its end into `sink`, and counts its bytes in `received` as they arrive.
     pub(super) async fn read(
         self,
         sink: &mut Sink,
@@ -228,7 +228,7 @@ impl Response {
             Body::Http2(mut body) => {
                 while let Some(data) = body.data().await {
                     let data = data.map_err(reading)?;
-                    // Fails only where the stream is over.
+                    // This fails only at the stream's end.
                     let _ = body.flow_control().release_capacity(data.len());
                     arrived(sink, data)?;
                 }
@@ -262,20 +262,20 @@ fn reading(error: impl std::error::Error + Send + Sync + 'static) -> FetchError 
     FetchError::exchange("reading the body", error)
 }
 
-/// Where a body goes.
+/// The destination of a body's bytes.
 pub(super) enum Sink {
-    /// Counted and dropped.
+    /// They are counted and dropped.
     Discard,
-    /// Counted here, too, for who looks on, and dropped.
+    /// They are counted here, too, for an observer, and dropped.
     Count(Arc<AtomicU64>),
-    /// Kept, as far as [`Sink::LARGEST_DOCUMENT`].
+    /// They are kept, up to [`Sink::LARGEST_DOCUMENT`].
     Collect(Vec<u8>),
-    /// To a file.
+    /// They are written to a file.
     File(File, PathBuf),
 }
 
 impl Sink {
-    /// What is read of a document in search of its resources.
+    /// Bytes of a document that are searched for its resources.
     const LARGEST_DOCUMENT: usize = 16 << 20;
 
     fn take(&mut self, data: &[u8]) -> Result<(), FetchError> {

@@ -1,9 +1,9 @@
 //! `hikyaku get`: a client that measures.
 //!
-//! [`run`] takes the options that [`GetArgs`] describes, fetches what they name over HTTP/1.1,
-//! 2 or 3, and writes what it measured. Inside, a `Session` sends every request over one of
-//! the connections of its `Pool`s, chooses the pool by what Alt-Svc announced, and keeps the
-//! moments of the request in a `Timeline`; `record` turns them into what is reported.
+//! [`run`] takes the options of [`GetArgs`], fetches their URLs over HTTP/1.1, 2 or 3, and writes
+//! the measurements. Inside, a `Session` sends every request over a connection of one of its
+//! `Pool`s. It chooses the pool by the Alt-Svc advertisements, and keeps the times of the request
+//! in a `Timeline`. `record` turns them into reported figures.
 
 pub mod alt_svc;
 mod args;
@@ -40,19 +40,19 @@ use tokio::runtime::{Builder, Runtime};
 pub use args::{AltSvcMode, GetArgs, HttpChoice};
 pub use error::{FetchError, GetError};
 
-/// How a measurement ended.
+/// The outcome of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Every request succeeded.
     Success,
     /// A request failed or timed out.
     Failed,
-    /// Nothing failed but for HTTP statuses of 400 and more, with `--fail`.
+    /// The only failures were HTTP statuses of 400 and more, with `--fail`.
     HttpStatus,
 }
 
 impl From<ExitStatus> for ExitCode {
-    /// 0, 1, and 22 as curl has it for `--fail`.
+    /// Exit codes: 0, 1, and 22 as curl has it for `--fail`.
     fn from(status: ExitStatus) -> Self {
         match status {
             ExitStatus::Success => Self::SUCCESS,
@@ -62,15 +62,14 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// Measures what `args` ask for and writes the results to `out`.
+/// Measures as `args` say and writes the results to `out`.
 ///
-/// Makes its own threads, so it must not be called from within an asynchronous runtime. A
-/// progress bar is shown on standard error where that is a terminal, unless the results are
-/// JSON.
+/// It makes its own threads, so it must not be called from within an asynchronous runtime. A
+/// terminal on standard error shows a progress bar, unless the results are JSON.
 ///
 /// # Errors
-/// Where the measurement could not be started or its results not be written. Requests that
-/// fail are results, and told by the [`ExitStatus`].
+/// If the measurement could not be started or its results not be written. Failed requests are
+/// results, and the [`ExitStatus`] reports them.
 pub fn run(args: &GetArgs, out: &mut dyn Write) -> Result<ExitStatus, GetError> {
     let show_progress = !args.json && io::stderr().is_terminal();
     runtime(args)
@@ -91,7 +90,7 @@ fn threads(args: &GetArgs) -> usize {
     )
 }
 
-/// A single thread drives everything itself and needs no hand-over between threads.
+/// Builds the runtime. A single thread needs no hand-over between threads.
 fn runtime(args: &GetArgs) -> io::Result<Runtime> {
     match threads(args) {
         1 => Builder::new_current_thread().enable_all().build(),
@@ -101,3 +100,8 @@ fn runtime(args: &GetArgs) -> io::Result<Runtime> {
             .build(),
     }
 }
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,8 +1,7 @@
 //! Load mode: as many requests as the server can answer.
 //!
-//! A fixed number of workers each send one request after the other. No task is spawned for a
-//! request and none is recorded but for its latency, so that the client's share of the
-//! machine stays small.
+//! A fixed number of workers each send one request after the other. A request has no task of its
+//! own, and only its latency is recorded. So the client's share of the machine stays small.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -48,7 +47,7 @@ pub(super) async fn run(
     let cpu = cpu_time();
     let start = Instant::now();
     let done = match opened {
-        Ok(places) => load.work(places).await,
+        Ok(checkouts) => load.work(checkouts).await,
         Err(error) => Done::failed_before(requests, error),
     };
     let elapsed = start.elapsed();
@@ -73,17 +72,17 @@ struct Load {
     remaining: AtomicU64,
 }
 
-/// What one worker, or all together, did.
+/// The results of one worker, or of all together.
 #[derive(Default)]
 struct Done {
     tally: Tally,
-    /// Of requests that were answered or timed out, in microseconds.
+    /// Latencies of requests that were answered or timed out, in µs.
     latencies: Vec<u32>,
     first_error: Option<FetchError>,
 }
 
 impl Load {
-    /// Opens all connections, before the clock starts: one place for each worker.
+    /// Opens all connections before the clock starts: one checkout for each worker.
     async fn open_all(&self) -> Result<Vec<Checkout>, FetchError> {
         let settings = &self.client.settings;
         let origin = &self.target.origin;
@@ -92,18 +91,18 @@ impl Load {
             HttpVersion::Http1 => settings.connections_http1,
             _ => settings.connections * settings.parallel,
         };
-        let mut places = vec![first];
-        while places.len() < workers {
-            places.push(self.session.checkout(origin, None).await?);
+        let mut checkouts = vec![first];
+        while checkouts.len() < workers {
+            checkouts.push(self.session.checkout(origin, None).await?);
         }
-        Ok(places)
+        Ok(checkouts)
     }
 
-    async fn work(self: &Arc<Self>, places: Vec<Checkout>) -> Done {
+    async fn work(self: &Arc<Self>, checkouts: Vec<Checkout>) -> Done {
         let mut workers = JoinSet::new();
-        for place in places {
+        for checkout in checkouts {
             let load = self.clone();
-            workers.spawn(async move { load.worker(place).await });
+            workers.spawn(async move { load.worker(checkout).await });
         }
         let mut all = Done::default();
         while let Some(done) = workers.join_next().await {
@@ -114,34 +113,34 @@ impl Load {
         all
     }
 
-    async fn worker(&self, place: Checkout) -> Done {
-        let mut place = place;
-        let mut sender = place.connection.sender.clone();
+    async fn worker(&self, checkout: Checkout) -> Done {
+        let mut checkout = checkout;
+        let mut sender = checkout.connection.sender.clone();
         let mut done = Done::default();
         while self.take_one() {
             let outcome = self
-                .request(&place.connection, &mut sender, &mut done)
+                .request(&checkout.connection, &mut sender, &mut done)
                 .await;
             self.client.progress.advance(Unit::Requests, 1);
             if let Err(error) = outcome {
                 if error.breaks_connection() {
-                    place.connection.retire();
+                    checkout.connection.retire();
                 }
                 done.first_error.get_or_insert(error);
-                if place.connection.is_usable() {
+                if checkout.connection.is_usable() {
                     continue;
                 }
                 // A failure to reconnect counts as the next request's.
                 let origin = &self.target.origin;
-                drop(place);
+                drop(checkout);
                 match self.session.checkout(origin, None).await {
-                    Ok(again) => place = again,
+                    Ok(again) => checkout = again,
                     Err(_) => {
                         done.give_up(self.remaining.swap(0, Ordering::Relaxed));
                         return done;
                     }
                 }
-                sender = place.connection.sender.clone();
+                sender = checkout.connection.sender.clone();
             }
         }
         done
@@ -154,7 +153,7 @@ impl Load {
             .is_ok()
     }
 
-    /// One request, counted in `done`.
+    /// Sends one request and counts it in `done`.
     async fn request(
         &self,
         connection: &Connection,
@@ -230,7 +229,7 @@ impl Load {
 }
 
 impl Done {
-    /// No connection could be opened, so all requests failed.
+    /// The result after a failed connection: all requests failed.
     fn failed_before(requests: u64, error: FetchError) -> Self {
         let mut done = Self::default();
         done.give_up(requests);
@@ -238,7 +237,7 @@ impl Done {
         done
     }
 
-    /// Counts requests that could not even be sent as failed.
+    /// Counts unsent requests as failed.
     fn give_up(&mut self, requests: u64) {
         self.tally.requests += requests;
         self.tally.failed += requests;

@@ -25,7 +25,7 @@ struct Measurement<'a> {
     requests: Vec<RequestRecord>,
 }
 
-/// Measures what `args` ask for and writes the results to `out`.
+/// Measures as `args` say and writes the results to `out`.
 pub(super) async fn measure(
     args: &GetArgs,
     show_progress: bool,

@@ -1,4 +1,4 @@
-//! A page as a browser loads it: the document, then what it needs.
+//! A page as a browser loads it: the document, then its resources.
 
 mod css;
 mod html;
@@ -14,7 +14,7 @@ use super::record::RequestRecord;
 use super::session::{Client, Fetched, Order, Session};
 use super::target::{Target, Template};
 
-/// Something a page needs.
+/// A resource of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Resource {
     url: Url,
@@ -23,7 +23,7 @@ struct Resource {
 }
 
 impl Resource {
-    /// `None` where `reference` is not of HTTP, or empty.
+    /// A resource at `reference`; `None` if that is empty or not of HTTP.
     fn new(base: &Url, reference: &str, kind: Kind, urgency: Urgency) -> Option<Self> {
         let reference = reference.trim();
         if reference.is_empty() {
@@ -34,7 +34,7 @@ impl Resource {
     }
 }
 
-/// What a resource is for.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Style,
@@ -42,7 +42,7 @@ enum Kind {
     Image,
     Font,
     Frame,
-    /// Asked for by a preload or by CSS, for whatever purpose.
+    /// A resource of a preload or of CSS, for whatever use.
     Other,
 }
 
@@ -59,22 +59,22 @@ impl Kind {
     }
 }
 
-/// The order in which browsers ask: within the same urgency, that of the document.
+/// The urgency of a resource, in the order of browsers' requests. Resources of the same urgency
+/// keep the document's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
-    /// Nothing is painted without it: style sheets, scripts and preloads of the head.
+    /// Resources that block painting: style sheets, scripts and preloads of the head.
     Blocking,
     /// Scripts further down, async and deferred ones.
     Late,
     /// Images and frames.
     Content,
-    /// Said by the page itself to be loaded when it comes into view, and what does not apply
-    /// to a screen.
+    /// Resources that the page marks for lazy loading, or that no screen uses.
     Lazy,
 }
 
-/// Fetches the page `target` with all its resources over `session`; the records are in the
-/// order of the requests.
+/// Fetches the page `target` with all its resources over `session`. The records are in the order of
+/// the requests.
 pub(super) async fn load(
     client: &Client,
     session: &Session,
@@ -90,7 +90,7 @@ pub(super) async fn load(
     let document = load
         .fetch(target.clone(), "document", &client.settings.template)
         .await;
-    // An error page has resources of its own, but they are not the page's.
+    // An error page's resources are not the page's.
     let found = if document.found {
         html::resources(&document.text, &target.url)
     } else {
@@ -115,13 +115,13 @@ struct Arrived {
     record: RequestRecord,
     target: Target,
     text: Vec<u8>,
-    /// Answered with a status of success.
+    /// Whether the status was a success.
     found: bool,
 }
 
 impl Load<'_> {
-    /// Asks for everything at once, the most urgent first, and for what style sheets need as
-    /// soon as they are there; how much goes out at a time is up to the connections.
+    /// Requests everything at once, the most urgent first, and resources of style sheets once these
+    /// have arrived. The connections decide how many requests are in flight.
     async fn resources(&self, mut found: Vec<Resource>) -> Vec<RequestRecord> {
         found.sort_by_key(|resource| resource.urgency);
         let template = self.client.settings.template.for_resources();

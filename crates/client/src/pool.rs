@@ -1,4 +1,4 @@
-//! The connections to one place.
+//! The connections to one destination.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,29 +17,29 @@ use super::target::Origin;
 use super::timeline::Opening;
 use super::{quic, tcp};
 
-/// Where connections go.
+/// The destination of connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
-    /// To the origin itself, over TCP.
+pub(super) enum Destination {
+    /// The origin itself, over TCP.
     Tcp(Origin),
-    /// To HTTP/3 for the origin, at the origin's own authority or an alternative one.
+    /// HTTP/3 for the origin, at the origin's own authority or an alternative one.
     Quic(Origin, Authority),
 }
 
-/// Connections to one place, opened when they are needed.
+/// Connections to one destination, opened on demand.
 pub(super) struct Pool {
     client: Arc<Client>,
-    place: Place,
+    destination: Destination,
     lanes: Vec<Lane>,
-    /// What ALPN picked; known with the first connection.
+    /// The version that ALPN picked; known with the first connection.
     version: OnceLock<HttpVersion>,
-    /// HTTP/1.1 carries one request at a time on each connection.
+    /// Turns on HTTP/1.1, which carries one request at a time on each connection.
     turns: Arc<Semaphore>,
-    /// Every connection that was ever opened here.
+    /// Every connection that this pool opened.
     opened: Mutex<Vec<Arc<Connection>>>,
 }
 
-/// Room for one connection.
+/// A slot for one connection.
 #[derive(Default)]
 struct Lane {
     cell: Mutex<Arc<Cell>>,
@@ -47,13 +47,13 @@ struct Lane {
     served: AtomicUsize,
 }
 
-/// A connection that is there, failed, or is being opened by the first who asked for it.
+/// A connection that is open, has failed, or is being opened by its first user.
 type Cell = OnceCell<Result<Arc<Connection>, FetchError>>;
 
 /// A connection to use for one request.
 pub(super) struct Checkout {
     pub(super) connection: Arc<Connection>,
-    /// What opening it took, where it was opened for this request.
+    /// Times of opening the connection, if it was opened for this request.
     pub(super) opening: Option<Opening>,
     _lane: LaneUse,
     _turn: Option<OwnedSemaphorePermit>,
@@ -71,16 +71,16 @@ impl Drop for LaneUse {
     }
 }
 
-/// After this time browsers stop waiting for an alternative's handshake (Chromium: 4 s).
+/// The time after which browsers stop waiting for an alternative's handshake (Chromium: 4 s).
 const ALTERNATIVE_PATIENCE: Duration = Duration::from_secs(4);
 
 impl Pool {
-    pub(super) fn new(client: Arc<Client>, place: Place) -> Self {
+    pub(super) fn new(client: Arc<Client>, destination: Destination) -> Self {
         let settings = &client.settings;
         let http1 = settings.connections_http1;
         let lanes = settings.connections.max(http1);
         Self {
-            place,
+            destination,
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             version: OnceLock::new(),
             turns: Arc::new(Semaphore::new(http1)),
@@ -89,14 +89,14 @@ impl Pool {
         }
     }
 
-    /// The least used connection, opened first if it is not there.
+    /// Returns the least used connection, and opens it if necessary.
     ///
-    /// On HTTP/1.1 waits until one is idle.
+    /// On HTTP/1.1 it waits for an idle one.
     pub(super) async fn checkout(self: &Arc<Self>) -> Result<Checkout, FetchError> {
         let mut opening = None;
         let version = match self.version.get() {
             Some(version) => *version,
-            // All wait for the first connection, and share its failure.
+            // All requests wait for the first connection, and share its failure.
             None => self.connect(0, &mut opening).await?.version,
         };
         let turn = match version {
@@ -121,14 +121,14 @@ impl Pool {
         })
     }
 
-    /// Opens the first connection in the background, unless that is already under way.
+    /// Opens the first connection in the background, unless its opening has begun.
     pub(super) fn preconnect(self: &Arc<Self>) {
         let pool = self.clone();
-        // A failure is kept in the lane for those who ask, and in the Alt-Svc cache.
+        // The lane keeps a failure for its users, as does the Alt-Svc cache.
         tokio::spawn(async move { pool.connect(0, &mut None).await.map(drop) });
     }
 
-    /// Every connection that was ever opened here.
+    /// Returns every connection that this pool opened.
     pub(super) fn opened(&self) -> Vec<Arc<Connection>> {
         self.opened.lock().clone()
     }
@@ -193,13 +193,13 @@ impl Pool {
             over,
             after,
         };
-        match &self.place {
-            Place::Tcp(origin) => {
+        match &self.destination {
+            Destination::Tcp(origin) => {
                 let opening = tcp::open(settings, client.tls.clone(), origin, id);
                 let opened = timeout(limit, opening).await;
                 opened.unwrap_or_else(|_| Err(late(&origin.host, "TCP", limit)))
             }
-            Place::Quic(origin, authority) => {
+            Destination::Quic(origin, authority) => {
                 let alternative = settings.http == HttpChoice::Auto;
                 let limit = if alternative {
                     limit.min(ALTERNATIVE_PATIENCE)

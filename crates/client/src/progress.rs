@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far the measurement is, shown on standard error while it runs.
+/// The progress of the measurement, shown on standard error while it runs.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// `None` where nothing is shown.
+    /// The bar; `None` if none is shown.
     bar: Option<ProgressBar>,
     unit: Unit,
 }
 
-/// What is counted.
+/// The unit that a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Bytes of bodies; how many there will be is learnt from the responses.
+    /// Bytes of bodies; the responses give their total.
     Bytes,
     /// Repeats of the measurement.
     Runs,
@@ -38,7 +38,7 @@ impl Progress {
         Self { bar, unit }
     }
 
-    /// A response announced a body of so many bytes.
+    /// Adds the length of a response's body to the total.
     pub(super) fn expect(&self, bytes: u64) {
         if let (Some(bar), Unit::Bytes) = (&self.bar, self.unit) {
             set_template(bar, KNOWN_BYTES);
@@ -46,19 +46,19 @@ impl Progress {
         }
     }
 
-    /// Bytes of a body arrived.
+    /// Adds bytes of a body that arrived.
     pub(super) fn received(&self, bytes: u64) {
         self.advance(Unit::Bytes, bytes);
     }
 
-    /// `count` of `unit` are done.
+    /// Adds `count` finished pieces of `unit`.
     pub(super) fn advance(&self, unit: Unit, count: u64) {
         if let Some(bar) = self.bar.as_ref().filter(|_| unit == self.unit) {
             bar.inc(count);
         }
     }
 
-    /// Runs `print` with the bar out of the way.
+    /// Runs `print` while the bar is hidden.
     pub(super) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -86,7 +86,7 @@ fn template(unit: Unit) -> &'static str {
 }
 
 fn set_template(bar: &ProgressBar, template: &str) {
-    // The templates are constants that a test parses; without one the default style serves.
+    // A test parses these constant templates; the default style is the fallback.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

@@ -21,7 +21,7 @@ use super::target::Origin;
 use super::tcp::{MAX_HEADER_BYTES, socket_error};
 use super::timeline::Opening;
 
-/// The QUIC configuration with `tls`, whose ALPN is set here.
+/// Returns the QUIC configuration for `tls`, and sets its ALPN protocol.
 pub(super) fn config(
     settings: &Settings,
     mut tls: rustls::ClientConfig,
@@ -46,7 +46,7 @@ pub(super) fn config(
             let bbr = Arc::new(congestion::BbrConfig::default());
             transport.congestion_controller_factory(bbr);
         }
-        // Another one may still be meant for TCP.
+        // With other versions the name may be meant for TCP.
         Some(name) if settings.http == super::args::HttpChoice::Http3 => {
             return Err(GetError::Usage(format!(
                 "QUIC has no congestion control `{name}` here; use cubic, newreno or bbr"
@@ -61,7 +61,7 @@ pub(super) fn config(
 
 /// Opens a connection to the service of `origin` that listens at `host`:`port`.
 ///
-/// RFC 7838 §2.1: the certificate has to be that of the origin, wherever the service is.
+/// The certificate has to be the origin's, wherever the service is (RFC 7838 §2.1).
 pub(super) async fn open(
     settings: &Settings,
     config: &ClientConfig,
@@ -143,13 +143,13 @@ fn local_address(quic: &quinn::Connection, endpoint: &Endpoint) -> SocketAddr {
     SocketAddr::new(quic.local_ip().unwrap_or(bound.ip()), bound.port())
 }
 
-/// A socket for one connection: connections do not share ports, so that they may take
-/// different paths.
+/// Opens a socket for one connection. Connections do not share ports, so that they may take
+/// different network paths.
 fn endpoint(local: SocketAddr) -> io::Result<Endpoint> {
     let domain = Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     socket.bind(&local.into())?;
-    // Beyond net.core.rmem_max only with CAP_NET_ADMIN; less is no failure.
+    // Sizes beyond net.core.rmem_max need CAP_NET_ADMIN; less is no failure.
     if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
     }
@@ -161,5 +161,5 @@ fn endpoint(local: SocketAddr) -> io::Result<Endpoint> {
     )
 }
 
-/// 40 ms at 1.6 Gbit/s: what may pile up while another process has the CPU.
+/// Receive buffer: 40 ms at 1.6 Gbit/s may pile up while another process has the CPU.
 const RECEIVE_BUFFER: usize = 8 << 20;

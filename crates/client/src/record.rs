@@ -23,7 +23,7 @@ pub(super) enum Record {
     Client(Box<ClientRecord>),
 }
 
-/// One request, whatever became of it.
+/// One request, with any outcome.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RequestRecord {
     pub(super) run: u32,
@@ -90,7 +90,7 @@ pub(super) struct ConnectionRecord {
     pub(super) path: Option<PathRecord>,
 }
 
-/// All URLs once, or one page with its resources.
+/// One run: all URLs once, or one page with its resources.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RunRecord {
     pub(super) run: u32,
@@ -103,7 +103,7 @@ pub(super) struct RunRecord {
     pub(super) goodput_bps: Option<u64>,
 }
 
-/// How many requests came to which end.
+/// Counts of requests by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tally {
     pub(super) requests: u64,
@@ -115,7 +115,7 @@ pub(super) struct Tally {
     pub(super) http: BTreeMap<&'static str, u64>,
 }
 
-/// Everything that was measured of one URL, one page, or all URLs of a run.
+/// Summary of one URL, one page, or all URLs of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SummaryRecord {
     pub(super) of: &'static str,
@@ -144,7 +144,7 @@ pub(super) struct LoadRecord {
     pub(super) error: Option<ErrorRecord>,
 }
 
-/// What one client of a crowd got.
+/// The result of one client of a crowd.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ClientRecord {
     pub(super) name: String,
@@ -252,7 +252,7 @@ impl ConnectionRecord {
 }
 
 impl RunRecord {
-    /// Sums up the requests of a run, which begins with the first and ends with the last.
+    /// Sums up the requests of a run. It begins with the first and ends with the last.
     pub(super) fn new(run: u32, page: Option<String>, requests: &[RequestRecord]) -> Self {
         let start_us = requests.iter().map(|r| r.start_us).min().unwrap_or(0);
         let ends = requests.iter().map(|r| r.start_us + r.total_us);
@@ -290,10 +290,10 @@ impl Tally {
 }
 
 impl SummaryRecord {
-    /// Of all requests for one URL.
+    /// Sums up all requests for one URL.
     ///
-    /// Requests that timed out count with the time they were given, which is less than what
-    /// they would have taken; those that failed otherwise are only counted.
+    /// A request that timed out counts with its time limit, which is less than it would have taken.
+    /// Requests that failed otherwise are only counted.
     pub(super) fn of_url(url: &str, requests: &[&RequestRecord]) -> Self {
         let timed = || requests.iter().filter(|r| r.error.is_none() || r.timed_out);
         Self {
@@ -306,7 +306,7 @@ impl SummaryRecord {
         }
     }
 
-    /// Of the runs of one page, or of all URLs together where `page` is `None`.
+    /// Sums up the runs of one page, or of all URLs together if `page` is `None`.
     ///
     /// A run counts with the time to the end of its last request, failed or not.
     pub(super) fn of_runs(
@@ -325,7 +325,7 @@ impl SummaryRecord {
     }
 }
 
-/// Body bits per second; `None` where no time passed.
+/// Body bits per second; `None` if no time passed.
 pub(super) fn goodput(bytes: u64, time: Duration) -> Option<u64> {
     let seconds = time.as_secs_f64();
     (seconds > 0.0).then(|| (bytes as f64 * 8.0 / seconds) as u64)

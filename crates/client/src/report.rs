@@ -1,4 +1,4 @@
-//! Where results go: JSON lines for machines, tables for people.
+//! Output of results: JSON lines for programs, tables for people.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use super::units;
 pub(super) struct Report<'a> {
     out: &'a mut dyn Write,
     json: bool,
-    /// Whether tables list single requests; with repeats they would drown the summary.
+    /// Whether tables list single requests; with repeats they would hide the summary.
     details: bool,
-    /// Failures told already: repeats tend to fail alike.
-    told: BTreeSet<String>,
+    /// Failures that were printed already, since repeats tend to fail alike.
+    printed: BTreeSet<String>,
 }
 
 impl<'a> Report<'a> {
@@ -28,11 +28,11 @@ impl<'a> Report<'a> {
             out,
             json,
             details,
-            told: BTreeSet::new(),
+            printed: BTreeSet::new(),
         }
     }
 
-    /// A record, for machines only.
+    /// Writes a record, for programs only.
     pub(super) fn record(&mut self, record: &Record) -> Result<(), GetError> {
         if !self.json {
             return Ok(());
@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
             .map_err(GetError::Output)
     }
 
-    /// A run's requests and their sum.
+    /// Writes a run's requests and their sum.
     pub(super) fn run(
         &mut self,
         run: &RunRecord,
@@ -57,29 +57,29 @@ impl<'a> Report<'a> {
         if self.json {
             return Ok(());
         }
-        self.tell_run(run, requests).map_err(GetError::Output)
+        self.print_run(run, requests).map_err(GetError::Output)
     }
 
-    fn tell_run(&mut self, run: &RunRecord, requests: &[RequestRecord]) -> io::Result<()> {
+    fn print_run(&mut self, run: &RunRecord, requests: &[RequestRecord]) -> io::Result<()> {
         if self.details {
             requests_table(requests).write(self.out)?;
             if run.page.is_some() || requests.len() > 1 {
-                self.tell_sum(run)?;
+                self.print_sum(run)?;
             }
         }
         for request in requests {
             if let Some(reason) = &request.retry {
                 let about = format!("note: {}: sent again after: {reason}", request.url);
-                self.tell_once(&about)?;
+                self.print_once(&about)?;
             }
             if let Some(error) = &request.error {
-                self.tell_error(&request.url, error)?;
+                self.print_error(&request.url, error)?;
             }
         }
         Ok(())
     }
 
-    fn tell_sum(&mut self, run: &RunRecord) -> io::Result<()> {
+    fn print_sum(&mut self, run: &RunRecord) -> io::Result<()> {
         let name = match &run.page {
             Some(page) => format!("page {page}"),
             None => "all URLs".to_owned(),
@@ -93,22 +93,22 @@ impl<'a> Report<'a> {
         )
     }
 
-    fn tell_error(&mut self, url: &str, error: &ErrorRecord) -> io::Result<()> {
-        self.tell_once(&format!("error: fetching {url}: {}", error.message))?;
+    fn print_error(&mut self, url: &str, error: &ErrorRecord) -> io::Result<()> {
+        self.print_once(&format!("error: fetching {url}: {}", error.message))?;
         match error.hint {
-            Some(hint) => self.tell_once(&format!("hint: {hint}")),
+            Some(hint) => self.print_once(&format!("hint: {hint}")),
             None => Ok(()),
         }
     }
 
-    fn tell_once(&mut self, line: &str) -> io::Result<()> {
-        if self.told.insert(line.to_owned()) {
+    fn print_once(&mut self, line: &str) -> io::Result<()> {
+        if self.printed.insert(line.to_owned()) {
             writeln!(self.out, "{line}")?;
         }
         Ok(())
     }
 
-    /// What all runs say.
+    /// Writes the summaries of all runs.
     pub(super) fn summaries(&mut self, summaries: &[SummaryRecord]) -> Result<(), GetError> {
         for summary in summaries {
             self.record(&Record::Summary(Box::new(summary.clone())))?;
@@ -117,12 +117,12 @@ impl<'a> Report<'a> {
             return Ok(());
         }
         for summary in summaries {
-            self.tell_summary(summary).map_err(GetError::Output)?;
+            self.print_summary(summary).map_err(GetError::Output)?;
         }
         Ok(())
     }
 
-    fn tell_summary(&mut self, summary: &SummaryRecord) -> io::Result<()> {
+    fn print_summary(&mut self, summary: &SummaryRecord) -> io::Result<()> {
         let name = summary.url.as_deref().unwrap_or("all URLs of a run");
         writeln!(self.out, "{name}: {}", tally(&summary.tally))?;
         let mut table = Table::new(&[
@@ -144,15 +144,15 @@ impl<'a> Report<'a> {
         table.write(self.out)
     }
 
-    /// The result of load mode.
+    /// Writes the result of load mode.
     pub(super) fn load(&mut self, load: LoadRecord) -> Result<(), GetError> {
         if self.json {
             return self.record(&Record::Load(Box::new(load)));
         }
-        self.tell_load(&load).map_err(GetError::Output)
+        self.print_load(&load).map_err(GetError::Output)
     }
 
-    fn tell_load(&mut self, load: &LoadRecord) -> io::Result<()> {
+    fn print_load(&mut self, load: &LoadRecord) -> io::Result<()> {
         writeln!(self.out, "{}: {}", load.url, tally(&load.tally))?;
         writeln!(
             self.out,
@@ -180,7 +180,7 @@ impl<'a> Report<'a> {
         );
         table.write(self.out)?;
         match &load.error {
-            Some(error) => self.tell_error(&load.url, error),
+            Some(error) => self.print_error(&load.url, error),
             None => Ok(()),
         }
     }
@@ -242,7 +242,7 @@ fn requests_table(requests: &[RequestRecord]) -> Table {
     table
 }
 
-/// Scheme and authority, where all requests have the same.
+/// Scheme and authority, if all requests have the same.
 fn common_origin(requests: &[RequestRecord]) -> Option<&str> {
     let origin = |url| -> Option<&str> {
         let (scheme, rest) = str::split_once(url, "://")?;
@@ -303,7 +303,7 @@ fn mbps(bits_per_sec: u64) -> String {
     format!("{:.2}", bits_per_sec as f64 / 1e6)
 }
 
-/// A URL at most as long as leaves room for the figures; its end tells more than its middle.
+/// Shortens a URL to leave room for the figures. Its end says more than its middle.
 fn shortened(url: &str) -> String {
     const LONGEST: usize = 48;
     const HEAD: usize = 20;

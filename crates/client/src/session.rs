@@ -13,19 +13,19 @@ use tokio::time::{sleep, timeout};
 
 use super::alt_svc;
 use super::alt_svc::cache::{Authority, Cache};
-use super::alt_svc::field::{alt_used, field, keep_what_browsers_take};
+use super::alt_svc::field::{alt_used, field, keep_alternatives_that_browsers_accept};
 use super::args::{AltSvcMode, GetArgs, HttpChoice};
 use super::connection::{Connection, PathStats};
 use super::error::{FetchError, GetError};
 use super::exchange::{self, Sink};
-use super::pool::{Checkout, Place, Pool};
+use super::pool::{Checkout, Destination, Pool};
 use super::progress::Progress;
 use super::settings::Settings;
 use super::target::{Origin, Target, Template};
 use super::timeline::Timeline;
 use super::{quic, tls};
 
-/// What all sessions of the process share.
+/// The state that all sessions of the process share.
 pub(super) struct Client {
     pub(super) settings: Settings,
     pub(super) tls: Arc<rustls::ClientConfig>,
@@ -34,7 +34,7 @@ pub(super) struct Client {
     pub(super) progress: Progress,
     cache_file: Option<PathBuf>,
     connections: AtomicU64,
-    /// The start of the measurement, from which absolute times are counted.
+    /// The start of the measurement, from which absolute times count.
     pub(super) epoch: Instant,
 }
 
@@ -72,8 +72,7 @@ impl Client {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Makes the next session that of a client that was never here, unless the cache is kept
-    /// in a file.
+    /// Makes the next session that of a new client, unless a file keeps the cache.
     pub(super) fn forget(&self) {
         if self.cache_file.is_none() {
             *self.cache.lock() = Cache::default();
@@ -98,19 +97,19 @@ impl Client {
 /// A set of connections that requests share.
 pub(super) struct Session {
     client: Arc<Client>,
-    pools: Mutex<HashMap<Place, Arc<Pool>>>,
+    pools: Mutex<HashMap<Destination, Arc<Pool>>>,
 }
 
-/// A request to be made.
+/// A request to make.
 pub(super) struct Order<'a> {
     pub(super) target: &'a Target,
     pub(super) template: &'a Template,
-    /// Whether more requests to this origin are to follow, so that an alternative service is
-    /// to be connected as soon as it is announced.
+    /// Whether more requests to this origin follow, so that an advertised alternative is to be
+    /// connected at once.
     pub(super) more_follow: bool,
 }
 
-/// What came of a request, as far as it came.
+/// The result of a request, as far as it came.
 pub(super) struct Fetched {
     pub(super) timeline: Timeline,
     pub(super) connection: Option<Arc<Connection>>,
@@ -118,15 +117,15 @@ pub(super) struct Fetched {
     pub(super) headers: HeaderMap,
     /// Bytes of the body.
     pub(super) body: u64,
-    /// Why it was sent a second time, or over TCP after all.
+    /// The reason for a second attempt, or for falling back to TCP.
     pub(super) retry: Option<String>,
-    /// The path at the end.
+    /// The path statistics at the end.
     pub(super) path: Option<PathStats>,
     pub(super) error: Option<FetchError>,
 }
 
-/// What browsers give HTTP/3 as a head start over TCP, where it is known from an earlier
-/// visit (observed in Chromium: about 0.1 s).
+/// HTTP/3's head start over TCP in browsers that know it from an earlier visit (observed in
+/// Chromium: about 0.1 s).
 const TCP_DELAY: Duration = Duration::from_millis(100);
 
 impl Session {
@@ -157,7 +156,7 @@ impl Session {
         fetched
     }
 
-    /// Attempts until one gets an answer, or fails for good.
+    /// Repeats attempts until one gets a response, or fails for good.
     async fn attempts(
         &self,
         order: &Order<'_>,
@@ -181,8 +180,8 @@ impl Session {
         }
     }
 
-    /// Draws the conclusions from a failed attempt: whether there is a point in another one,
-    /// over another connection. `alternative` is where the request was to go.
+    /// Draws the conclusions from a failed attempt, and returns whether another one over another
+    /// connection makes sense. `alternative` is the intended destination.
     fn may_try_again(
         &self,
         order: &Order<'_>,
@@ -197,9 +196,9 @@ impl Session {
         }
         let dead = connection.is_none_or(|c| !c.is_usable());
         let reused = connection.is_some() && fetched.timeline.opening.is_none();
-        // In a race the request may have gone over TCP all the same.
+        // In a race the request may have used TCP all the same.
         let alternative = alternative.filter(|_| connection.is_none_or(Connection::is_quic));
-        // A connection that could not be opened was blamed by its pool.
+        // The pool has counted the failure of a connection that could not be opened.
         if let (Some(authority), Some(connection)) = (alternative, connection)
             && dead
             && (connection.path_died() || !reused)
@@ -264,7 +263,7 @@ impl Session {
         response.read(sink, &mut fetched.body, progress).await
     }
 
-    /// A connection for a request to `origin`.
+    /// Returns a connection for a request to `origin`.
     pub(super) async fn checkout(
         &self,
         origin: &Origin,
@@ -277,15 +276,15 @@ impl Session {
                 port: origin.port,
             };
             return self
-                .pool(&Place::Quic(origin.clone(), own))
+                .pool(&Destination::Quic(origin.clone(), own))
                 .checkout()
                 .await;
         }
-        let tcp = self.pool(&Place::Tcp(origin.clone()));
+        let tcp = self.pool(&Destination::Tcp(origin.clone()));
         let Some(authority) = alternative else {
             return tcp.checkout().await;
         };
-        let quic = self.pool(&Place::Quic(origin.clone(), authority.clone()));
+        let quic = self.pool(&Destination::Quic(origin.clone(), authority.clone()));
         if settings.alt_svc == AltSvcMode::Race {
             race(&quic, &tcp).await
         } else {
@@ -293,7 +292,7 @@ impl Session {
         }
     }
 
-    /// Where to send requests to `origin` instead of over TCP, as announced.
+    /// Returns the advertised alternative for requests to `origin`, in place of TCP.
     fn alternative(&self, origin: &Origin) -> Option<Authority> {
         if self.client.settings.alt_svc == AltSvcMode::Ignore {
             return None;
@@ -306,35 +305,37 @@ impl Session {
 
     fn take_in_alt_svc(&self, origin: &Origin, headers: &HeaderMap, more_follow: bool) {
         let mode = self.client.settings.alt_svc;
-        // RFC 7838 §2.1: only what an authenticated origin says counts.
+        // RFC 7838 §2.1: only the advertisements of an authenticated origin count.
         if mode == AltSvcMode::Ignore || !origin.secure {
             return;
         }
         let Some(mut value) = field(headers).and_then(|text| alt_svc::parse(&text).ok()) else {
             return;
         };
-        if mode == AltSvcMode::Race && !keep_what_browsers_take(origin.port, &mut value) {
+        if mode == AltSvcMode::Race
+            && !keep_alternatives_that_browsers_accept(origin.port, &mut value)
+        {
             return;
         }
         let name = origin.to_string();
         let now = SystemTime::now();
-        (self.client.cache.lock()).announce(now, &name, &origin.host, &value);
+        (self.client.cache.lock()).store(now, &name, &origin.host, &value);
         if mode == AltSvcMode::Follow
             && more_follow
             && let Some(authority) = self.alternative(origin)
         {
-            self.pool(&Place::Quic(origin.clone(), authority))
+            self.pool(&Destination::Quic(origin.clone(), authority))
                 .preconnect();
         }
     }
 
-    fn pool(&self, place: &Place) -> Arc<Pool> {
+    fn pool(&self, destination: &Destination) -> Arc<Pool> {
         let mut pools = self.pools.lock();
-        let new = || Arc::new(Pool::new(self.client.clone(), place.clone()));
-        pools.entry(place.clone()).or_insert_with(new).clone()
+        let new = || Arc::new(Pool::new(self.client.clone(), destination.clone()));
+        pools.entry(destination.clone()).or_insert_with(new).clone()
     }
 
-    /// Every connection that was opened, in the order of opening.
+    /// Returns every connection that was opened, in the order of opening.
     pub(super) fn connections(&self) -> Vec<Arc<Connection>> {
         let pools = self.pools.lock();
         let mut all: Vec<_> = pools.values().flat_map(|pool| pool.opened()).collect();
@@ -350,8 +351,8 @@ impl Session {
     }
 }
 
-/// As browsers: requests go on over TCP while HTTP/3 is being connected. Where neither is
-/// there yet, HTTP/3 has a head start.
+/// Races as browsers do: requests use TCP while HTTP/3 is being connected. If neither is connected
+/// yet, HTTP/3 has a head start.
 async fn race(quic: &Arc<Pool>, tcp: &Arc<Pool>) -> Result<Checkout, FetchError> {
     if quic.is_up() {
         return quic.checkout().await;
@@ -385,7 +386,7 @@ impl Fetched {
         }
     }
 
-    /// Whether the request came to a good end.
+    /// Whether the request succeeded.
     pub(super) fn succeeded(&self) -> bool {
         self.error.is_none()
     }

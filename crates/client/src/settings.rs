@@ -1,4 +1,4 @@
-//! The options, checked.
+//! The checked options.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use super::args::{AltSvcMode, GetArgs, HttpChoice};
 use super::error::GetError;
 use super::target::{Target, Template};
 
-/// Everything a session needs to know.
+/// The settings of a session.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) targets: Vec<Target>,
@@ -38,7 +38,7 @@ pub(super) struct Settings {
     pub(super) receive_window: u32,
 }
 
-/// `--resolve`: the address to use for a host and port.
+/// `--resolve`: the address for a host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Override {
     pub(super) host: String,
@@ -46,7 +46,7 @@ pub(super) struct Override {
     pub(super) address: IpAddr,
 }
 
-/// Address families that may be used.
+/// The allowed address families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Any,
@@ -64,12 +64,14 @@ impl Family {
     }
 }
 
-/// What browsers open to an origin over HTTP/1.1.
+/// The number of connections that browsers open to an origin over HTTP/1.1.
 const BROWSER_HTTP1_CONNECTIONS: usize = 6;
 
 impl Settings {
+    /// Checks the options.
+    ///
     /// # Errors
-    /// Where a URL, a header field or a combination of options is wrong.
+    /// If a URL, a header field or a combination of options is wrong.
     pub(super) fn new(args: &GetArgs) -> Result<Self, GetError> {
         let targets = args
             .urls
@@ -138,14 +140,14 @@ fn check(args: &GetArgs, targets: &[Target]) -> Result<(), GetError> {
             });
         }
         if args.mptcp {
-            return refuse("--mptcp is of TCP, --http 3 runs over UDP: leave one out");
+            return refuse("--mptcp needs TCP, but --http 3 runs over UDP: leave one out");
         }
     }
     Ok(())
 }
 
-/// What happens to an Alt-Svc header: nothing where the version is pinned or under load,
-/// where every request has to go the same way.
+/// Returns the reaction to Alt-Svc. A pinned version and load mode ignore it, since every request
+/// has to use the same transport.
 fn alt_svc(args: &GetArgs) -> AltSvcMode {
     if args.http == HttpChoice::Auto && args.requests.is_none() {
         args.alt_svc.unwrap_or(AltSvcMode::Follow)
@@ -178,7 +180,8 @@ fn template(args: &GetArgs) -> Result<Template, GetError> {
     headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     if alt_svc(args) != AltSvcMode::Ignore {
-        // As browsers say with each request, so that a server knows whom its advertisements reach.
+        // Browsers send it with each request, so that a server knows which clients its
+        // advertisements reach.
         headers.insert("sec-fetch-site", HeaderValue::from_static("none"));
     }
     let mut given = HeaderMap::new();
@@ -186,7 +189,7 @@ fn template(args: &GetArgs) -> Result<Template, GetError> {
         let (name, value) = parse_field(field)?;
         given.append(name, value);
     }
-    // Extending replaces what is there, so that a given field overrides a default one.
+    // A given field overrides a default one, since extending replaces it.
     headers.extend(given);
     Ok(Template {
         method,
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_combinations_are_told() {
+    fn senseless_combinations_are_rejected() {
         let cases = [
             ("https://a.test --http 2 --alt-svc follow", "--http auto"),
             ("https://a.test --http 3 --mptcp", "leave one out"),
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_follow_what_is_measured() {
+    fn defaults_follow_the_kind_of_measurement() {
         let plain = settings("https://a.test").unwrap();
         assert_eq!(plain.alt_svc, AltSvcMode::Follow);
         assert_eq!((plain.connections, plain.connections_http1), (1, 1));

@@ -1,15 +1,15 @@
-//! What repeated measurements say.
+//! Statistics of repeated measurements.
 
 use serde::Serialize;
 
 /// A distribution of measured values, in the unit of the values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Distribution {
-    /// How many values there are; all else is `None` where there are none.
+    /// Number of values; all other fields are `None` if it is zero.
     pub(super) count: usize,
     pub(super) min: Option<u64>,
     pub(super) median: Option<u64>,
-    /// 95 % confidence interval of the median; takes six values at least.
+    /// 95 % confidence interval of the median; needs at least six values.
     pub(super) median_ci95: Option<[u64; 2]>,
     pub(super) mean: Option<u64>,
     pub(super) p95: Option<u64>,
@@ -31,8 +31,8 @@ impl Distribution {
     }
 }
 
-/// The value below which `percent` of the sorted values lie, interpolated linearly between
-/// the two nearest (Hyndman and Fan's type 7, the default of R and NumPy).
+/// Returns the value below which `percent` of the sorted values lie. It interpolates linearly
+/// between the two nearest (Hyndman and Fan's type 7, the default of R and NumPy).
 pub(super) fn percentile(sorted: &[u64], percent: f64) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
     let position = last as f64 * (percent / 100.0).clamp(0.0, 1.0);
@@ -49,20 +49,20 @@ pub(super) fn mean(values: &[u64]) -> Option<u64> {
     (count > 0).then(|| ((sum + count / 2) / count) as u64)
 }
 
-/// The order statistics that hold the median with a probability of 95 % at least, whatever
-/// the distribution: how many of `n` values lie below it is binomial with p = 1/2.
+/// Returns the order statistics that contain the median with a probability of at least 95 %, for
+/// any distribution. The number of `n` values below the median is binomial with p = 1/2.
 fn median_ci95(sorted: &[u64]) -> Option<[u64; 2]> {
     let rank = lower_rank(sorted.len())?;
     Some([sorted[rank], sorted[sorted.len() - 1 - rank]])
 }
 
-/// The largest rank, counted from 0, such that at most 2.5 % of all samples of `n` have more
-/// than that many values above the median on one side.
+/// Returns the largest rank, counted from 0, for the lower bound. At most 2.5 % of all samples of
+/// `n` have more than that many values above the median.
 fn lower_rank(n: usize) -> Option<usize> {
     // 2^-n underflows near 1,074; the normal approximation is good long before.
     if n > 1000 {
         let half_width = 1.96 * (n as f64).sqrt() / 2.0;
-        // With a correction for continuity.
+        // With a continuity correction.
         return Some((n as f64 / 2.0 - half_width - 0.5).floor() as usize);
     }
     let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn ranks_of_the_median_s_interval() {
-        // Table in W. J. Conover, Practical Nonparametric Statistics: ranks r from 1.
+        // Ranks r from 1, by the table in W. J. Conover, Practical Nonparametric Statistics.
         let cases = [
             (5, None),
             (6, Some(1)),

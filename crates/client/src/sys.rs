@@ -1,4 +1,4 @@
-//! Socket options that no safe library offers: everything `unsafe` of the client.
+//! Socket options that no safe library offers: all `unsafe` code of the client.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// The first 152 bytes of `struct tcp_info` of `linux/tcp.h`, as far as the client reads it.
 ///
-/// What an older kernel does not know stays zero.
+/// Fields that an older kernel does not know stay zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TcpInfo {
@@ -31,7 +31,7 @@ const _: () = assert!(mem::offset_of!(TcpInfo, rtt_us) == 68);
 const _: () = assert!(mem::offset_of!(TcpInfo, total_retrans) == 100);
 const _: () = assert!(mem::offset_of!(TcpInfo, min_rtt_us) == 148);
 
-/// `TCP_INFO` of a socket; for MPTCP that of its first subflow.
+/// Reads `TCP_INFO` of a socket; for MPTCP that of its first subflow.
 pub(super) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<TcpInfo>::zeroed();
     let mut len = mem::size_of::<TcpInfo>() as libc::socklen_t;
@@ -52,10 +52,10 @@ pub(super) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(unsafe { info.assume_init() })
 }
 
-/// Whether Multipath TCP is in use on a connected MPTCP socket; `false` when the peer does
-/// not speak it and the kernel fell back to TCP.
+/// Whether a connected MPTCP socket uses Multipath TCP. It is `false` if the peer does not speak it
+/// and the kernel fell back to TCP.
 pub(super) fn is_multipath(socket: impl AsFd) -> bool {
-    // Of `linux/mptcp.h`. The kernel answers EOPNOTSUPP on a connection that fell back.
+    // From `linux/mptcp.h`. The kernel answers EOPNOTSUPP on a connection that fell back.
     const SOL_MPTCP: libc::c_int = 284;
     const MPTCP_INFO: libc::c_int = 1;
     let mut info = [0u8; 128];

@@ -20,7 +20,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes it: the first column to the left, the others to the right.
+    /// Writes the table: the first column flush left, the others flush right.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let lines: Vec<_> = std::iter::once(&self.header).chain(&self.rows).collect();
         let width = |column: usize| {

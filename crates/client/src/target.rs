@@ -1,4 +1,4 @@
-//! What is fetched: a URL, and the request made for it.
+//! The target of a fetch: a URL, and its request.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use url::Url;
 
 use super::error::GetError;
 
-/// Scheme, host and port (RFC 6454 §4): what a connection may be shared within.
+/// Scheme, host and port (RFC 6454 §4): the scope within which a connection may be shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     /// Whether the scheme is `https`.
@@ -43,7 +43,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A URL made ready to be requested.
+/// A URL that is ready to be requested.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) url: Url,
@@ -54,7 +54,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads a URL of the command line.
+    /// Parses a URL of the command line.
     pub(super) fn parse(text: &str) -> Result<Self, GetError> {
         let refuse = |reason: String| GetError::Url {
             url: text.to_owned(),
@@ -72,7 +72,7 @@ impl Target {
         Self::new(url).ok_or_else(|| refuse("the scheme is not http or https".to_owned()))
     }
 
-    /// `None` where the URL is not of HTTP.
+    /// A target; `None` if the URL is not of HTTP.
     pub(super) fn new(mut url: Url) -> Option<Self> {
         url.set_fragment(None);
         let origin = Origin::of(&url)?;
@@ -89,7 +89,7 @@ impl Target {
     }
 }
 
-/// What all requests have in common.
+/// The parts that all requests have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     pub(super) method: Method,
@@ -98,7 +98,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The plain GET that a page's resources are fetched with: same fields, no body.
+    /// The template of a plain GET for a page's resources: the same fields, no body.
     pub(super) fn for_resources(&self) -> Self {
         Self {
             method: Method::GET,
@@ -107,8 +107,8 @@ impl Template {
         }
     }
 
-    /// The request for `target` as `version` wants it: HTTP/1.1 takes the path and a Host
-    /// field, the others the whole URI for their pseudo-header fields.
+    /// Builds the request for `target` over `version`. HTTP/1.1 takes the path and a Host field,
+    /// the others the whole URI for their pseudo-header fields.
     pub(super) fn request(&self, target: &Target, version: Version) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();

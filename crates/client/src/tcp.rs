@@ -184,7 +184,7 @@ pub(super) fn socket_error(what: &str, source: io::Error) -> FetchError {
     }
 }
 
-/// A transport that is there and waits for HTTP to be spoken on it.
+/// An established transport on which HTTP is about to begin.
 struct Parts {
     id: u64,
     begun: Instant,
@@ -279,12 +279,12 @@ where
     Ok(Sender::Http2(sender))
 }
 
-/// Largest header section of a response: twice what servers usually allow to be sent.
+/// Largest header section of a response: twice the usual limit of servers.
 pub(super) const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
-/// When bytes were last written to a connection.
+/// The time at which bytes were last written to a connection.
 ///
-/// On HTTP/1.1 one request is in flight at a time, so this tells when it was sent.
+/// HTTP/1.1 has one request in flight at a time, so this is the time at which it was sent.
 pub(super) struct WriteClock {
     epoch: Instant,
     last_us: AtomicU64,
@@ -308,7 +308,7 @@ impl WriteClock {
     }
 }
 
-/// A stream that keeps its [`WriteClock`] going.
+/// A stream that updates its [`WriteClock`].
 struct Clocked<S> {
     stream: S,
     clock: Arc<WriteClock>,

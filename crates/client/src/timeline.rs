@@ -1,8 +1,8 @@
-//! When things happened to a request.
+//! The times of a request's events.
 
 use std::time::{Duration, Instant};
 
-/// What opening a connection took.
+/// The times of opening a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     /// Name resolution.
@@ -17,26 +17,26 @@ pub(super) struct Opening {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeline {
     pub(super) start: Instant,
-    /// What was spent on opening a connection for this request; `None` where it found one.
+    /// Times of opening a connection for this request; `None` if it used an existing one.
     pub(super) opening: Option<Opening>,
-    /// A connection is there and the request is about to be written.
+    /// A connection is open and the request is about to be written.
     pub(super) send: Option<Instant>,
     /// The request is written.
     pub(super) sent: Option<Instant>,
-    /// The response's header section is there.
+    /// The response's header section has arrived.
     pub(super) first_byte: Option<Instant>,
     /// The response is complete, or was given up.
     pub(super) end: Option<Instant>,
 }
 
-/// The phases of a request; their sum is its time in all, as in the HTTP Archive format.
+/// The phases of a request; their sum is its total time, as in the HTTP Archive format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Phases {
-    /// Waiting for a connection that is opened or used by others, or failed attempts.
+    /// Waiting for a connection that is being opened or in use, or failed attempts.
     pub(super) blocked: Duration,
     pub(super) opening: Opening,
     pub(super) send: Duration,
-    /// From the request's last byte to the response's first.
+    /// Time from the request's last byte to the response's first.
     pub(super) wait: Duration,
     pub(super) receive: Duration,
 }
@@ -53,7 +53,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets an attempt that is going to be made again; its time counts as blocked.
+    /// Discards an attempt that will be repeated; its time counts as blocked.
     pub(super) fn retry(&mut self) {
         *self = Self::new(self.start);
     }
@@ -68,8 +68,8 @@ impl Timeline {
         self.first_byte.map(|at| at - self.start)
     }
 
-    /// The time of each phase. One that was reached but not left lasts to the end; those
-    /// after it are zero.
+    /// Returns the time of each phase. A phase that was reached but not left lasts to the end, and
+    /// those after it are zero.
     pub(super) fn phases(&self) -> Phases {
         let end = self.end.unwrap_or(self.start);
         let send = self.send.unwrap_or(end);

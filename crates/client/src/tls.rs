@@ -1,4 +1,4 @@
-//! Whom the client trusts.
+//! The certificates that the client trusts.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use rustls::{ClientConfig, RootCertStore};
 use super::args::GetArgs;
 use super::error::GetError;
 
-/// The TLS configuration without ALPN protocols, which are set per use.
+/// Returns the TLS configuration without ALPN protocols, which each use sets.
 ///
-/// Sessions are never resumed: every handshake is a full one, so that repeats measure the
-/// same thing.
+/// Sessions are never resumed: every handshake is a full one, so that repeats measure the same
+/// thing.
 pub(super) fn config(args: &GetArgs) -> Result<ClientConfig, GetError> {
     let failed = |error: rustls::Error| GetError::Tls(error.to_string());
     let mut config = if args.insecure {
@@ -59,8 +59,8 @@ fn roots_of(path: &Path) -> Result<RootCertStore, GetError> {
     Ok(roots)
 }
 
-/// The system's roots. A machine without any is told by the first handshake that fails, as
-/// it may only ever talk to http:// URLs.
+/// Returns the system's roots. On a machine without any, the first handshake fails with that
+/// message, since the client may only use http:// URLs.
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -20,8 +20,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("`{text}` is out of range"))
 }
 
-/// Parses a flow control window: `65535`, `256KiB`, `16MiB`; at least 64 KiB - 1, the
-/// smallest that HTTP/2 starts with (RFC 9113 §6.9.2), at most 2^31 - 1.
+/// Parses a flow control window: `65535`, `256KiB`, `16MiB`. It is at least 64 KiB - 1, the
+/// smallest that HTTP/2 starts with (RFC 9113 §6.9.2), and at most 2^31 - 1.
 pub(super) fn window(text: &str) -> Result<u32, String> {
     const SMALLEST: u64 = 65_535;
     const LARGEST: u64 = (1 << 31) - 1;
@@ -57,22 +57,22 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A time in milliseconds with three decimals.
+/// Formats a time in milliseconds with three decimals.
 pub(super) fn ms(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1e3)
 }
 
-/// A time as whole microseconds.
+/// Returns a time in whole microseconds.
 pub(super) fn us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// `1234567` as `1.23 MB`; decimal units, as network rates are.
+/// Formats `1234567` as `1.23 MB`, in decimal units as network rates use.
 pub(super) fn bytes(count: u64) -> String {
     scaled(count as f64, "B", ["B", "kB", "MB", "GB", "TB"])
 }
 
-/// A rate in bit/s as `94.12 Mbit/s`.
+/// Formats a rate in bit/s as `94.12 Mbit/s`.
 pub(super) fn rate(bits_per_sec: u64) -> String {
     let units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
     scaled(bits_per_sec as f64, "bit/s", units)

@@ -1,4 +1,4 @@
-//! A controller that can change while it runs.
+//! A congestion controller whose algorithm can change while it runs.
 
 mod handle;
 mod inner;
@@ -19,19 +19,22 @@ use crate::{Algorithm, Settings, State};
 
 pub use handle::{Flight, Handle};
 
-/// The congestion controller of a connection. It counts what the path delivers, whatever the
-/// algorithm, and takes another algorithm, floor or knowledge of the path from its [`Handle`] at
-/// the next acknowledgement.
+/// The congestion controller of a connection.
 ///
-/// A new algorithm begins with the window of the old one, or with what the path is known to
-/// carry where that is more: a change never begins from a collapsed window.
+/// It measures the rate at which packets are delivered, whatever the algorithm. At the next
+/// acknowledgement it takes a new algorithm, floor or known path from its [`Handle`].
 ///
-/// A fixed floor (`min_cwnd`) is FLOOR's method (§5), which raises the minimum congestion window
-/// of RFC 9002 §7.2 from two packets to `n` × 1460 B. Two things go further than the paper
-/// says: it holds before the first loss, too, so that it replaces slow start up to there, and
-/// it is paced, since quinn paces from the window (1.25 windows a round trip). The algorithm
-/// decides as if it were alone. A fixed floor takes no part in congestion control below it: on a
-/// path that others share it takes their share and can collapse the path (FLOOR §7).
+/// A new algorithm begins with the old one's window, or with the path's measured BDP if that is
+/// larger. So a change never begins from a collapsed window.
+///
+/// A fixed floor (`min_cwnd`) is FLOOR's method (§5). It raises the minimum congestion window of
+/// RFC 9002 §7.2 from two packets to `n` × 1460 B. It goes further than the paper in two ways:
+///
+/// - It holds before the first loss, too, so that it replaces slow start up to there.
+/// - It is paced, since quinn paces from the window (1.25 windows a round trip).
+///
+/// The algorithm decides as if there were no floor. A fixed floor does not respond to congestion.
+/// On a shared path it takes the share of other flows and can collapse the path (FLOOR §7).
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     inner: Inner,
@@ -39,17 +42,17 @@ pub struct Adaptive {
     mtu: u16,
     delivery: Delivery,
     path: Path,
-    /// Bytes of the acknowledgements under way, and when the first and the last of their packets were
-    /// sent.
+    /// Bytes of the acknowledgements that are being processed, and the times at which the first and
+    /// the last of their packets were sent.
     acked: u64,
     oldest: Option<Instant>,
     newest: Option<Instant>,
     handle: Handle,
-    /// Of the handle, when the settings were taken from it.
+    /// The handle's generation when the settings were taken from it.
     generation: u64,
 }
 
-/// Makes [`Adaptive`] controllers that begin with these settings.
+/// Makes [`Adaptive`] controllers with these initial settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Factory(pub Settings);
 
@@ -60,7 +63,7 @@ impl ControllerFactory for Factory {
 }
 
 impl Adaptive {
-    /// A connection that begins, with packets of `mtu` bytes.
+    /// Makes the controller of a new connection with packets of `mtu` bytes.
     #[must_use]
     pub fn new(now: Instant, mtu: u16, settings: Settings) -> Self {
         let adaptive = Self {
@@ -80,7 +83,7 @@ impl Adaptive {
         adaptive
     }
 
-    /// To change the settings, and to read what was counted, from outside the connection.
+    /// The handle that changes the settings and reads the counters from outside the connection.
     #[must_use]
     pub const fn handle(&self) -> &Handle {
         &self.handle

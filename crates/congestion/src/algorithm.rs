@@ -11,11 +11,11 @@ pub enum Algorithm {
     Cubic,
     /// NewReno as in RFC 9002 §7.
     NewReno,
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), by what is in flight
-    /// instead of a pacing rate.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00). It limits the bytes in
+    /// flight instead of pacing at a rate.
     Bbr,
-    /// CUBIC whose window does not fall below the path's bandwidth-delay product at losses
-    /// without a queue (`docs/congestion.md`).
+    /// CUBIC with an adaptive floor: at losses without a queue, the window does not fall below the
+    /// path's bandwidth-delay product (`docs/congestion.md`).
     Floor,
 }
 
@@ -25,7 +25,7 @@ pub enum Algorithm {
 pub struct UnknownAlgorithm(String);
 
 impl Algorithm {
-    /// Its name, as in configuration: `cubic`, `newreno`, `bbr` or `floor`.
+    /// The name in the configuration: `cubic`, `newreno`, `bbr` or `floor`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,8 @@ impl Algorithm {
 }
 
 impl Algorithm {
-    /// What it is in terms of a decision, which has CUBIC for what is its like.
+    /// The congestion control that stands for this algorithm in a decision. NewReno counts as
+    /// CUBIC.
     #[must_use]
     pub const fn congestion(self) -> Congestion {
         match self {

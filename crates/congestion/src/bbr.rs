@@ -10,21 +10,21 @@ use crate::delivery::Sample;
 use crate::initial_window;
 use crate::path::Path;
 
-/// BBR for QUIC: models the path by its largest delivery rate and its least RTT, and keeps
+/// BBR for QUIC. It models the path by its largest delivery rate and its smallest RTT, and keeps
 /// their product in flight, whatever is lost.
 ///
 /// quinn paces at 1.25 windows a round trip and takes no other rate. The gains of the draft's
-/// pacing rate are therefore applied to what may be in flight: with one bandwidth-delay product
-/// in flight, acknowledgements clock packets out at the bandwidth, and a queue that another
-/// phase or flow has left drains. The draft's second limit, two bandwidth-delay products
-/// (§4.2.3), would be the only one without a pacing rate, and a standing queue.
+/// pacing rate therefore apply to the limit of the bytes in flight. With one bandwidth-delay
+/// product in flight, acknowledgements clock packets out at the bandwidth. A queue of another phase
+/// or flow then drains. Without a pacing rate, the draft's second limit of two bandwidth-delay
+/// products (§4.2.3) would be the only one. It would leave a standing queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mss: f64,
     window: f64,
-    /// `BBR.BtlBwFilter`: the largest rate of each of the last rounds, in bytes a second.
+    /// `BBR.BtlBwFilter`: the largest rate of each of the last rounds, in bytes per second.
     rates: VecDeque<(u64, f64)>,
-    /// `BBR.RTprop` and when it was measured.
+    /// `BBR.RTprop` with the time at which it was measured.
     min_rtt: Option<(Instant, Duration)>,
     /// `BBR.round_count`.
     round: u64,
@@ -35,13 +35,13 @@ pub(crate) struct Bbr {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Doubles until the rate no longer grows.
+    /// The window doubles each round until the rate no longer grows.
     Startup,
-    /// Lets go what Startup has queued.
+    /// The queue of Startup drains.
     Drain,
-    /// Cruises, and probes in one phase of eight.
+    /// The window cruises, and probes for more bandwidth in one phase of eight.
     ProbeBw { index: usize, since: Instant },
-    /// Empties the path to see its RTT. With the window to return to.
+    /// The path empties, so that its RTT shows. `prior` is the window to return to.
     ProbeRtt { until: Option<Instant>, prior: f64 },
 }
 
@@ -53,20 +53,20 @@ struct Filled {
     is: bool,
 }
 
-/// Rounds of which each lost something. In the first, only what was delivered is replaced
-/// (§4.2.3.4).
+/// Consecutive rounds with losses. In the first of them, the window admits one packet for each
+/// delivered packet (§4.2.3.4).
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
-    /// The first.
+    /// The first round with a loss.
     began: u64,
-    /// The last.
+    /// The last round with a loss.
     last: u64,
-    /// The window before.
+    /// The window before the recovery.
     prior: f64,
 }
 
 impl Bbr {
-    /// A connection that begins, with packets of `mtu` bytes.
+    /// Makes the controller of a new connection with packets of `mtu` bytes.
     pub(crate) fn new(mtu: u16) -> Self {
         let mss = f64::from(mtu);
         Self {
@@ -81,7 +81,7 @@ impl Bbr {
         }
     }
 
-    /// Goes on with a window that another algorithm has left.
+    /// Continues from the `window` of another algorithm.
     pub(crate) fn take_over(&mut self, now: Instant, window: f64, searching: bool, path: &Path) {
         self.window = window;
         let (Some(rate), Some(min_rtt), false) = (path.rate(), path.min_rtt(), searching) else {
@@ -106,8 +106,7 @@ impl Bbr {
         self.window = self.window.max(PROBE_RTT_PACKETS * self.mss);
     }
 
-    /// After acknowledgements of `acked` bytes, of which `sample` was made, and which ended a
-    /// round or not.
+    /// Takes in the `sample` of an acknowledgement of `acked` bytes.
     pub(crate) fn sampled(
         &mut self,
         now: Instant,
@@ -131,7 +130,7 @@ impl Bbr {
         self.set_window(acked as f64, in_flight);
     }
 
-    /// `BBRUpdateRTprop`. Returns whether the RTT before was too old.
+    /// `BBRUpdateRTprop`. Returns whether the former RTT had expired.
     fn update_min_rtt(&mut self, now: Instant, rtt: Duration) -> bool {
         let expired = self
             .min_rtt
@@ -186,7 +185,7 @@ impl Bbr {
         self.filled.is = self.filled.rounds >= FULL_ROUNDS;
     }
 
-    /// `BBRInflight`: so many bandwidth-delay products.
+    /// `BBRInflight`: the bytes of `gain` bandwidth-delay products.
     fn inflight(&self, gain: f64) -> f64 {
         match (self.rate(), self.min_rtt) {
             (Some(rate), Some((_, min_rtt))) => {
@@ -196,7 +195,7 @@ impl Bbr {
         }
     }
 
-    /// `BBR.send_quantum` (§4.2.2): what leaves at once, in bytes.
+    /// `BBR.send_quantum` (§4.2.2): the bytes that leave in one burst.
     fn send_quantum(&self, rate: f64) -> f64 {
         let packets = if rate < SMALL_RATE { 1.0 } else { 2.0 };
         let millisecond = if rate < LARGE_RATE { 0.0 } else { rate / 1e3 };
@@ -217,8 +216,8 @@ impl Bbr {
     }
 
     fn enter_probe_bw(&mut self, now: Instant) {
-        // Flows that begin together are not to probe together: any phase but the draining one
-        // (§4.3.4.4), by what is as good as random.
+        // Flows that begin together should not probe together. So the first phase is a random one,
+        // but not the draining one (§4.3.4.4). The window's bytes are random enough.
         let index = self.window as usize % (CYCLE.len() - 1);
         let index = if index == 0 { 0 } else { index + 1 };
         self.phase = Phase::ProbeBw { index, since: now };
@@ -230,7 +229,7 @@ impl Bbr {
         let elapsed = now.saturating_duration_since(since) > min_rtt;
         let gain = CYCLE.get(index).copied().unwrap_or(1.0);
         if gain > 1.0 {
-            // The draft ends the probe at a loss, too; on a lossy link each round has one.
+            // The draft also ends the probe at a loss. On a lossy link each round has one.
             let full = self.recovery.is_some() || in_flight >= self.inflight(gain) - self.mss;
             elapsed && full
         } else if gain < 1.0 {
@@ -284,7 +283,7 @@ impl Bbr {
 
     pub(crate) fn congested(&mut self, persistent: bool, lost: u64) {
         if lost == 0 && !persistent {
-            // An ECN mark, which this version does not know.
+            // An ECN mark; BBR version 1 does not react to it.
             return;
         }
         let (round, prior) = (self.round, self.window);
@@ -300,7 +299,7 @@ impl Bbr {
     }
 }
 
-/// `BBRHighGain`: 2 / ln 2, with which the rate doubles each round (§4.3.2).
+/// `BBRHighGain`: 2 / ln 2, by which the rate doubles each round (§4.3.2).
 const HIGH_GAIN: f64 = 2.89;
 /// Gains of the phases of ProbeBW (§4.3.4.2).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
@@ -312,14 +311,15 @@ const MIN_RTT_LIFE: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
 /// `BBRMinPipeCwnd`, in packets.
 const PROBE_RTT_PACKETS: f64 = 4.0;
-/// Growth of a round in which the path is not full yet (§4.3.2.2).
+/// Growth of the rate in a round that has not yet filled the path (§4.3.2.2).
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-/// Send quanta in flight besides, for acknowledgements that are delayed or come in batches
+/// Send quanta in flight in addition, for acknowledgements that are delayed or come in batches
 /// (§4.2.3.2).
 const QUANTA: f64 = 3.0;
-/// Bytes a second below which a packet is sent at a time, and from which on what a millisecond
-/// carries, at most so many bytes (§4.2.2).
+/// Bytes per second below which packets leave one at a time (§4.2.2).
 const SMALL_RATE: f64 = 1.2e6 / 8.0;
+/// Bytes per second from which on a burst has the bytes of a millisecond (§4.2.2).
 const LARGE_RATE: f64 = 24e6 / 8.0;
+/// The largest burst in bytes (§4.2.2).
 const LARGE_QUANTUM: f64 = 65_536.0;

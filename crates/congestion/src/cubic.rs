@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use crate::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::initial_window;
 
-/// CUBIC for QUIC. Windows are in bytes of ack-eliciting packets.
+/// CUBIC for QUIC (RFC 9438, with its constants). Windows are in bytes of ack-eliciting packets.
 ///
-/// Slow start ends when round-trip times rise (HyStart++), so that a lossless path loses
-/// nothing to its own queue. Everything is after RFC 9438, with its constants; times in which
-/// the application sent less than the window do not count (§5.8).
+/// Slow start ends when round-trip times rise (HyStart++), so that a lossless path loses nothing to
+/// its own queue. Times in which the application sent less than the window do not count (§5.8).
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     /// `SMSS`.
@@ -21,10 +20,10 @@ pub(crate) struct Cubic {
     window: f64,
     /// Infinite until the first congestion.
     ssthresh: f64,
-    /// Until slow start has ended once (RFC 9406 §4.2).
+    /// Set until slow start has ended once (RFC 9406 §4.2).
     hystart: Option<HyStart>,
     growth: Growth,
-    /// Packets sent until then belong to the congestion event of that time.
+    /// The time of the last congestion event. Losses of packets sent before belong to it.
     recovery: Option<Instant>,
     /// `W_max`.
     w_max: f64,
@@ -33,10 +32,10 @@ pub(crate) struct Cubic {
     epoch: Option<Epoch>,
 }
 
-/// A period of congestion avoidance without congestion.
+/// A period of congestion avoidance without a congestion event.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// Moved by the times in which the application was the limit.
+    /// The begin of the period, moved by the times in which the application was the limit.
     start: Instant,
     /// `K`: seconds until the window is at `W_max` again.
     k: f64,
@@ -46,7 +45,7 @@ struct Epoch {
 }
 
 impl Cubic {
-    /// A connection that begins, with packets of `mtu` bytes.
+    /// Makes the controller of a new connection with packets of `mtu` bytes.
     pub(crate) fn new(mtu: u16) -> Self {
         let mss = f64::from(mtu);
         Self {
@@ -94,7 +93,7 @@ impl Cubic {
         }
     }
 
-    /// Takes the time since the last acknowledgement out of the epoch.
+    /// Moves the epoch by the time since the last acknowledgement.
     fn pause(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += now.saturating_duration_since(epoch.last_ack);
@@ -102,7 +101,7 @@ impl Cubic {
         }
     }
 
-    /// Congestion avoidance (§4.2 to 4.5).
+    /// Grows the window in congestion avoidance (§4.2 to §4.5).
     fn avoid(&mut self, now: Instant, bytes: f64, srtt: Duration) {
         let (window, mss) = (self.window, self.mss);
         if self.epoch.is_none() {
@@ -129,7 +128,7 @@ impl Cubic {
         epoch.reno = reno;
     }
 
-    /// A loss or mark of a packet sent at `sent` (§4.6 to 4.8).
+    /// Reacts to the loss or ECN mark of a packet sent at `sent` (§4.6 to §4.8).
     pub(crate) fn congested(&mut self, now: Instant, sent: Instant, persistent: bool) {
         self.reduce(now, sent, 0.0);
         if persistent {
@@ -140,7 +139,7 @@ impl Cubic {
         }
     }
 
-    /// The reduction at a loss (§4.6), to no less than `floor` bytes, once for each flight.
+    /// Reduces the window at a loss (§4.6), to no less than `floor` bytes, once for each flight.
     pub(crate) fn reduce(&mut self, now: Instant, sent: Instant, floor: f64) {
         if self.recovery.is_some_and(|began| sent <= began) {
             return;
@@ -156,7 +155,7 @@ impl Cubic {
         self.settle((self.window * BETA).max(floor));
     }
 
-    /// Congestion avoidance from a window of so many bytes.
+    /// Enters congestion avoidance with a window of `window` bytes.
     pub(crate) fn settle(&mut self, window: f64) {
         self.window = window.max(self.minimum());
         self.ssthresh = self.window;
@@ -165,7 +164,7 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// Slow start goes on from a window of so many bytes.
+    /// Continues slow start with a window of `window` bytes.
     pub(crate) fn open(&mut self, window: f64) {
         self.window = window.max(self.minimum());
     }
@@ -192,7 +191,7 @@ impl Cubic {
         }
     }
 
-    /// After acknowledgements up to packet `largest`.
+    /// Ends the processing of acknowledgements up to packet `largest`.
     pub(crate) fn acks_ended(&mut self, largest: Option<u64>) {
         let Some(hystart) = &mut self.hystart else {
             return;
@@ -205,8 +204,8 @@ impl Cubic {
         }
     }
 
-    /// Larger packets, found while nothing has ended slow start, add what a connection would
-    /// have begun with besides (RFC 9002 §7.2).
+    /// Sets the packet size. Larger packets that are found before slow start has ended add their
+    /// share of the initial window (RFC 9002 §7.2).
     pub(crate) fn set_mtu(&mut self, mtu: u16) {
         let before = self.initial_window();
         self.mss = f64::from(mtu);
@@ -216,19 +215,20 @@ impl Cubic {
         self.window = self.window.max(self.minimum());
     }
 
-    /// RFC 9002 §7.2.
+    /// The minimum window (RFC 9002 §7.2).
     fn minimum(&self) -> f64 {
         2.0 * self.mss
     }
 }
 
-/// Packets beyond which slow start grows by half in a round: it is a round late in noticing that
-/// the path is full, and what it then sends too much is lost. Receivers have to keep a gap for
-/// each, and quinn's ends the connection at 1024.
+/// Packets beyond which slow start grows by half in a round.
+///
+/// It is a round late in noticing that the path is full, and its surplus is lost. Receivers have to
+/// keep a gap for each lost packet, and quinn's ends the connection at 1024.
 const LARGE: f64 = 512.0;
 /// `C` of RFC 9438 §5, in packets per second cubed.
 const C: f64 = 0.4;
 /// `beta_cubic` (§4.6).
 const BETA: f64 = 0.7;
-/// `alpha_cubic` (§4.3): as fast as Reno with a reduction to a half.
+/// `alpha_cubic` (§4.3), which grows as fast as Reno with a reduction to a half.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);

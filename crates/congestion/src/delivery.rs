@@ -1,4 +1,4 @@
-//! How fast packets leave the network (draft-ietf-ccwg-bbr §4.1, after
+//! The rate at which packets leave the network (draft-ietf-ccwg-bbr §4.1, after
 //! draft-cheng-iccrg-delivery-rate-estimation).
 
 #[cfg(test)]
@@ -7,23 +7,23 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Counts what is sent and acknowledged, and makes a rate of it at each acknowledgement.
+/// Counts bytes sent and acknowledged, and computes a rate at each acknowledgement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     /// Bytes acknowledged.
     delivered: u64,
     in_flight: u64,
-    /// When `delivered` last grew.
+    /// The time at which `delivered` last grew.
     delivered_at: Option<Instant>,
-    /// When the packet was sent that was acknowledged last.
+    /// The time at which the last acknowledged packet was sent.
     acked_sent: Option<Instant>,
-    /// Packets up to this many delivered bytes were sent while the application had no more.
+    /// The delivered bytes up to which packets were sent while the application was the limit.
     limited_until: u64,
-    /// In the order of sending; packets sent at one time share an entry.
+    /// The packets in flight in the order of sending. Packets sent at one time share an entry.
     batches: VecDeque<Batch>,
 }
 
-/// The state when packets were sent.
+/// The counters at the time at which packets were sent.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     sent: Instant,
@@ -33,18 +33,18 @@ struct Batch {
     limited: bool,
 }
 
-/// What an acknowledgement shows.
+/// The measurements of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Bytes acknowledged in a second.
+    /// Bytes acknowledged per second.
     pub rate: f64,
-    /// From sending to acknowledgement.
+    /// The time from sending to acknowledgement.
     pub rtt: Duration,
-    /// When the packet was sent.
+    /// The time at which the packet was sent.
     pub sent: Instant,
-    /// Bytes delivered when it was sent.
+    /// The bytes delivered when the packet was sent.
     pub prior: u64,
-    /// The application had no more to send: the path may carry more than `rate`.
+    /// Whether the application was the limit: the path may carry more than `rate`.
     pub limited: bool,
 }
 
@@ -75,7 +75,8 @@ impl Delivery {
         self.delivered += bytes;
     }
 
-    /// After the acknowledgements that came at `now`, of which `newest` was sent last.
+    /// Computes a sample after the acknowledgements at `now`. `newest` is the latest sending time
+    /// among their packets.
     pub(crate) fn on_end_acks(
         &mut self,
         now: Instant,
@@ -92,7 +93,8 @@ impl Delivery {
         let batch = *self.batches.front().filter(|batch| batch.sent == newest)?;
         self.delivered_at = Some(now);
         self.acked_sent = Some(newest);
-        // The larger of both, so that packets sent, or acknowledged, in a burst do not look fast.
+        // The larger time of both, so that packets sent or acknowledged in a burst do not look
+        // fast.
         let sending = newest.saturating_duration_since(batch.acked_sent);
         let acking = now.saturating_duration_since(batch.delivered_at);
         let secs = sending.max(acking).as_secs_f64();

@@ -1,4 +1,4 @@
-//! A window floor that is fair: CUBIC that knows the path.
+//! A fair window floor: CUBIC with a measured path.
 
 mod probes;
 pub(crate) mod rule;
@@ -16,36 +16,37 @@ use crate::cubic::Cubic;
 use crate::delivery::Sample;
 use crate::path::Path;
 
-/// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
-/// come without a queue.
+/// CUBIC with a window floor at the path's bandwidth-delay product, which holds at losses without a
+/// queue.
 ///
-/// FLOOR (§5) raises the least congestion window, which fills lossy links and takes the share
-/// of others where the link is shared. Here the floor is what the path has shown, delivery
-/// rate times least RTT, and it holds only at a loss whose neighbours met no standing queue.
-/// At any other loss, and at ECN marks, this is [`Cubic`].
+/// FLOOR (§5) raises the minimum congestion window. That fills lossy links, but takes the share of
+/// other flows where the link is shared. Here the floor is measured: delivery rate times smallest
+/// RTT. It holds only at a loss whose neighbours met no standing queue. At all other losses, and at
+/// ECN marks, the controller is [`Cubic`].
 ///
-/// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or when
-///   the delivery rate has not grown by a quarter for three rounds.
-/// - A path that loses is probed with a quarter more each fourth round, and half as often each time
-///   that this meets a queue.
-/// - Where losses answer to our rate (probes lose more, or a round a fifth), as at policers
-///   and very short queues, the floor is given up for 32 to 256 rounds.
-/// - A path that is known begins with a quarter of what it carried, within 10 and 32 packets, and
-///   one round trip later has half of it (draft-ietf-tsvwg-careful-resume). It goes back to
-///   CUBIC's if that meets a queue, or if the RTT is that of another path.
+/// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or after three
+///   rounds without a quarter more delivery rate.
+/// - On a lossy path, each fourth round probes with a quarter more. Each probe that meets a queue
+///   halves the frequency.
+/// - The floor is off for 32 to 256 rounds where losses answer to our rate, as at policers and very
+///   short queues. Signs are that probes lose more, or that a round loses a fifth.
+/// - A connection over a known path begins with a quarter of its BDP, within 10 and 32 packets. One
+///   round trip later it has half (RFC 9959). It returns to CUBIC's window if that meets a queue,
+///   or if the RTT shows another path.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
     rule: Rule,
     mss: f64,
-    /// Until the first acknowledgement shows whether it is the same path.
+    /// The path of former connections, until the first acknowledgement shows whether it is the
+    /// same.
     known: Option<SavedPath>,
-    /// Bytes of the window until then that CUBIC would not have begun with.
+    /// The bytes by which the initial window exceeds CUBIC's.
     unearned: f64,
     jump: Option<Jump>,
 }
 
-/// A window that was not earned in this connection, until its packets are acknowledged.
+/// A window that this connection has not measured, until its packets are acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Jump {
     at: Instant,
@@ -53,7 +54,7 @@ struct Jump {
 }
 
 impl Floor {
-    /// A connection that begins, with packets of `mtu` bytes.
+    /// Makes the controller of a new connection with packets of `mtu` bytes.
     pub(crate) fn new(mtu: u16, settings: &Settings) -> Self {
         let mss = f64::from(mtu);
         let mut cubic = Cubic::new(mtu);
@@ -69,7 +70,7 @@ impl Floor {
         }
     }
 
-    /// Goes on with a window that another algorithm has left.
+    /// Continues from the `window` of another algorithm.
     pub(crate) fn take_over(&mut self, window: f64, searching: bool) {
         self.known = None;
         if searching {
@@ -84,13 +85,13 @@ impl Floor {
         self.cubic.in_slow_start()
     }
 
-    /// Rounds for which losses are not trusted to say nothing of our rate.
+    /// The rounds for which losses count as answers to our own rate.
     pub(crate) fn doubt_rounds(&self, path: &Path) -> u16 {
         let rounds = self.rule.doubt_left(path.round());
         u16::try_from(rounds).unwrap_or(u16::MAX)
     }
 
-    /// The part of packets that the path loses.
+    /// The lost share of the path's packets.
     pub(crate) fn loss(&self) -> f64 {
         self.rule.loss()
     }
@@ -124,7 +125,7 @@ impl Floor {
         self.cubic.acks_ended(largest);
     }
 
-    /// After `path` has taken `sample` in, which ended a round or not.
+    /// Takes in a `sample` that `path` has taken in already.
     pub(crate) fn sampled(
         &mut self,
         now: Instant,
@@ -159,7 +160,7 @@ impl Floor {
         self.known = None;
     }
 
-    /// To what the path has shown, unless there is a queue now.
+    /// Raises the window to the path's measured BDP, unless there is a queue now.
     fn raise(&mut self, now: Instant, path: &Path) {
         let bdp = self.bdp(path);
         if bdp > self.cubic.window_bytes() && !path.queued(now) {
@@ -167,8 +168,7 @@ impl Floor {
         }
     }
 
-    /// Jumps to half of what is known, once the first RTT agrees, and otherwise goes back to what
-    /// CUBIC would have.
+    /// Jumps to half of the known BDP if the first RTT agrees, and else returns to CUBIC's window.
     fn resume(&mut self, now: Instant, sample: &Sample) {
         if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
             self.jump = None;
@@ -187,7 +187,8 @@ impl Floor {
         self.cubic.open(window.max(self.cubic.window_bytes()));
     }
 
-    /// A loss, or ECN mark where `bytes` is 0, of packets of which the last was sent at `sent`.
+    /// Reacts to the loss of `bytes`, or to an ECN mark where `bytes` is 0. The last of the packets
+    /// was sent at `sent`.
     pub(crate) fn congested(
         &mut self,
         now: Instant,
@@ -217,7 +218,8 @@ impl Floor {
         }
     }
 
-    /// While the rate grows it lags the window by a round or two, and so does the floor.
+    /// Reduces the window to the floor. While the rate grows it lags the window by a round or two,
+    /// and so does the floor: then the window stays.
     fn forgive(&mut self, now: Instant, sent: Instant, path: &Path) {
         if !self.cubic.in_slow_start() && !path.growing() {
             let floor = self.bdp(path);
@@ -225,7 +227,7 @@ impl Floor {
         }
     }
 
-    /// What was not earned and met a queue was too much.
+    /// Returns to the measured window, since an unmeasured one has met a queue.
     fn retreat(&mut self) {
         let earned = match (self.jump.take(), self.known.take()) {
             (Some(jump), _) => jump.before,
@@ -235,7 +237,7 @@ impl Floor {
         self.cubic.open(earned);
     }
 
-    /// With what a probe adds.
+    /// The window in bytes, with the addition of a probe.
     pub(crate) fn window_bytes(&self) -> f64 {
         let window = self.cubic.window_bytes();
         if self.rule.probing() {
@@ -246,5 +248,5 @@ impl Floor {
     }
 }
 
-/// Of the window, in a probe.
+/// Growth of the window in a probe.
 const PROBE_GAIN: f64 = 1.25;

@@ -5,14 +5,14 @@ mod tests;
 
 use std::time::Duration;
 
-/// How fast slow start goes on.
+/// The growth of slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// By what was acknowledged.
+    /// The window grows by the acknowledged bytes.
     Full,
-    /// By a quarter of it: conservative slow start (§4.2).
+    /// The window grows by a quarter of the acknowledged bytes: conservative slow start (§4.2).
     Slow,
-    /// Congestion avoidance begins.
+    /// Slow start is over, and congestion avoidance begins.
     Over,
 }
 
@@ -20,23 +20,23 @@ pub(crate) enum Growth {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HyStart {
     largest_sent: u64,
-    /// The round is over when this packet is acknowledged; `None` before the first.
+    /// The packet whose acknowledgement ends the round; `None` before the first.
     round_end: Option<u64>,
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
-    /// The least of the last 64 RTTs that were counted, and of those since.
+    /// The smallest of the last complete block of 64 RTTs, and the smallest since.
     block_min: Option<Duration>,
     tail_min: Option<Duration>,
     conservative: Option<Conservative>,
 }
 
-/// Conservative slow start: waits whether the rise was jitter.
+/// Conservative slow start: it waits to see whether the rise was jitter.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// `cssBaselineMinRtt`: what the rise began with.
+    /// `cssBaselineMinRtt`: the RTT at the rise.
     baseline: Duration,
-    /// Rounds begun in it, the one in which it began included.
+    /// Rounds of conservative slow start, with the one in which it began.
     rounds: u32,
 }
 
@@ -46,7 +46,7 @@ impl HyStart {
         self.round_end.get_or_insert(packet);
     }
 
-    /// The round-trip time of a packet that was acknowledged.
+    /// Takes in the round-trip time of an acknowledged packet.
     pub(crate) fn on_rtt(&mut self, rtt: Duration) {
         let least = |min: Option<Duration>| Some(min.map_or(rtt, |min| min.min(rtt)));
         self.round_min = least(self.round_min);
@@ -57,7 +57,7 @@ impl HyStart {
         }
     }
 
-    /// How to go on after acknowledgements up to packet `largest`.
+    /// Returns the growth after acknowledgements up to packet `largest`.
     pub(crate) fn on_acked(&mut self, largest: Option<u64>) -> Growth {
         self.look();
         let ended = largest.is_some_and(|acked| self.round_end.is_some_and(|end| acked >= end));
@@ -71,8 +71,8 @@ impl HyStart {
         }
     }
 
-    /// Enters conservative slow start where the round's times have risen, and leaves it
-    /// where they have come down again.
+    /// Enters conservative slow start after the round's times have risen, and leaves it after they
+    /// have fallen again.
     fn look(&mut self) {
         let Some(min) = self.recent_min().filter(|_| self.samples >= SAMPLES) else {
             return;
@@ -89,8 +89,10 @@ impl HyStart {
         }
     }
 
-    /// The least RTT of the round, or of its last packets where it has many: the first of a long
-    /// round met no queue, and the draft's round would tell of it a round later.
+    /// The smallest RTT of the round, or of its last packets if it has many.
+    ///
+    /// The first packets of a long round met no queue. With them, the draft's round would show the
+    /// queue a round later.
     fn recent_min(&self) -> Option<Duration> {
         match self.block_min {
             Some(block) => Some(self.tail_min.map_or(block, |tail| tail.min(block))),
@@ -110,18 +112,18 @@ impl HyStart {
     }
 }
 
-/// What a round's smallest RTT has to rise by: an eighth, within limits.
+/// The rise of a round's smallest RTT that shows a queue: an eighth, within limits.
 fn threshold(last: Duration) -> Duration {
     (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }
 
-/// Constants of RFC 9406 §4.3.
+/// These are the constants of RFC 9406 §4.3.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 const SAMPLES: u32 = 8;
-/// Samples that tell of the queue now, in rounds of more.
+/// RTTs of a block. In a round with more RTTs, the last block shows the present queue.
 const BLOCK: u32 = 64;
 const CSS_ROUNDS: u32 = 5;
-/// What conservative slow start divides the growth by.
+/// The divisor of the growth in conservative slow start.
 pub(crate) const CSS_GROWTH_DIVISOR: u64 = 4;

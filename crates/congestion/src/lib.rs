@@ -1,19 +1,4 @@
-//! Congestion control of QUIC connections: one controller that can be what it has to be.
-//!
-//! The server and the simulation build their controllers here, so that what is simulated is
-//! what is served. Controllers see time only as an argument.
-//!
-//! ```
-//! use std::sync::Arc;
-//!
-//! use hikyaku_congestion::{Adaptive, Algorithm, Factory, Settings};
-//! use quinn_proto::TransportConfig;
-//!
-//! let settings = Settings { algorithm: Algorithm::Floor, ..Settings::default() };
-//! let mut transport = TransportConfig::default();
-//! transport.congestion_controller_factory(Arc::new(Factory(settings)));
-//! ```
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod adaptive;
@@ -41,29 +26,29 @@ pub mod rule {
 
 use hikyaku_units::SavedPath;
 
-/// Bytes that a connection of the server may have sent and not acknowledged, which bounds
-/// every window: the path's BDP up to 1 Gbit/s at 100 ms.
+/// Bytes that a connection of the server may have sent without an acknowledgement. It bounds every
+/// window: the BDP of a path of 1 Gbit/s at 100 ms.
 pub const SEND_WINDOW: u64 = 12 << 20;
 
-/// How a connection is to be controlled.
+/// The algorithm of a connection, its floor, and its known path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Default CUBIC.
+    /// The algorithm. Default CUBIC.
     pub algorithm: Algorithm,
     /// Bytes below which the window never falls, whatever is lost (FLOOR §5). Default none.
     pub min_cwnd: Option<u64>,
-    /// What the path has shown before, for [`Algorithm::Floor`]. Default nothing.
+    /// Measurements of the path by former connections, for [`Algorithm::Floor`]. Default none.
     pub known: Option<SavedPath>,
 }
 
 impl Settings {
-    /// Whether they are the same but for what is known of the path.
+    /// Whether two settings differ at most in the known path.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && self.min_cwnd == other.min_cwnd
     }
 
-    /// Bytes that a connection begins with, with packets of `mss` bytes; a fixed floor aside.
+    /// The initial window in bytes, with packets of `mss` bytes. A fixed floor does not count.
     fn initial_window(&self, mss: f64) -> f64 {
         match (self.algorithm, self.known) {
             (Algorithm::Floor, Some(known)) => {
@@ -74,7 +59,7 @@ impl Settings {
     }
 }
 
-/// What a connection of an unknown path begins with, with packets of `mss` bytes (RFC 9002 §7.2).
+/// The initial window on an unknown path in bytes, with packets of `mss` bytes (RFC 9002 §7.2).
 fn initial_window(mss: f64) -> f64 {
     14_720.0_f64.clamp(2.0 * mss, 10.0 * mss)
 }

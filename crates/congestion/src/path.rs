@@ -1,4 +1,4 @@
-//! What is known of a connection's path.
+//! Measurements of a connection's path.
 
 #[cfg(test)]
 mod tests;
@@ -13,29 +13,30 @@ use crate::delivery::Sample;
 /// TCP's floor has the same in `crates/edge/bpf/path.h`, but for [`Path::queued`].
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    /// Rounds ended. A round is over when a packet sent after its start is acknowledged.
+    /// The number of ended rounds. A round ends when a packet sent after its start is acknowledged.
     round: u64,
-    /// Bytes delivered at which the round is over.
+    /// The delivered bytes at which the round ends.
     round_end: u64,
-    /// Bytes a second, the largest: of this round and of the last,
+    /// The largest rate of this round, in bytes per second.
     round_rate: f64,
+    /// The largest rate of the previous round.
     last_rate: f64,
-    /// of these [`RATE_ROUNDS`] rounds and of those before.
+    /// The largest rates of the current span of [`RATE_ROUNDS`] and of the previous one.
     rates: [f64; 2],
-    /// The path's rate when this round began, and the one before.
+    /// The path's rates at the beginnings of this round and of the previous one.
     rates_then: [f64; 2],
-    /// RTTs of the rounds of this [`RTT_LIFE`], and of that before,
+    /// The smallest RTTs of the current span of [`RTT_LIFE`] and of the previous one.
     rtts: [Least; 2],
-    /// which began then.
+    /// The beginning of the current span of RTTs.
     rtts_since: Option<Instant>,
     round_min: Option<Duration>,
-    /// Of `rtts`, see [`Path::min_rtt`].
+    /// The RTT without queues, from `rtts`; see [`Path::min_rtt`].
     min_rtt: Option<Duration>,
-    /// RTTs of the last packets by their time of sending, which orders them.
+    /// RTTs of recent packets in the order of their sending times.
     recent: VecDeque<(Instant, Duration)>,
 }
 
-/// The least two RTTs of the rounds of some time.
+/// The two smallest of the rounds' smallest RTTs in a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Least {
     first: Option<Duration>,
@@ -53,7 +54,7 @@ impl Least {
 }
 
 impl Path {
-    /// Takes a sample in, with all bytes delivered so far. Returns whether it ends a round.
+    /// Takes in a sample. `delivered` counts all bytes so far. Returns whether it ends a round.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
         self.remember(sample.sent, sample.rtt);
         self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
@@ -67,7 +68,7 @@ impl Path {
         ends
     }
 
-    /// Keeps `recent` in order of sending: late acknowledgements come soon, if they do.
+    /// Keeps `recent` in the order of sending. Late acknowledgements come soon, if at all.
     fn remember(&mut self, sent: Instant, rtt: Duration) {
         let later = self.recent.iter().rev().take_while(|(at, _)| *at > sent);
         let place = self.recent.len() - later.count();
@@ -93,7 +94,7 @@ impl Path {
         }
     }
 
-    /// Takes the least RTT of a round in.
+    /// Takes in the smallest RTT of a round.
     fn take_rtt(&mut self, now: Instant, rtt: Duration) {
         let since = *self.rtts_since.get_or_insert(now);
         let old = now.saturating_duration_since(since) > RTT_LIFE;
@@ -115,49 +116,51 @@ impl Path {
         these.max(those).max(self.round_rate)
     }
 
-    /// Rounds ended.
+    /// The number of ended rounds.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The largest delivery rate of the last five to ten rounds, in bytes a second.
+    /// The largest delivery rate of the last five to ten rounds, in bytes per second.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         Some(self.largest_rate()).filter(|rate| *rate > 0.0)
     }
 
-    /// The largest delivery rate of the round before this one.
+    /// The largest delivery rate of the previous round, in bytes per second.
     #[must_use]
     pub fn last_rate(&self) -> Option<f64> {
         Some(self.last_rate).filter(|rate| *rate > 0.0)
     }
 
-    /// Whether the rate has grown by a tenth within two rounds: the path has more than it has shown.
+    /// Whether the rate has grown by a tenth within two rounds: the path may have yet more.
     #[must_use]
     pub fn growing(&self) -> bool {
         self.largest_rate() > self.rates_then[1] * GROWTH
     }
 
-    /// The path's RTT without queues. From the fourth round on it is the second least of the
-    /// rounds' least, since one that is too small would make every other look like a queue.
+    /// The path's RTT without queues: from the fourth round on, the second smallest of the rounds'
+    /// smallest. One RTT that is too small would make every other look like a queue.
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt.or(self.round_min)
     }
 
-    /// Bytes that fill the path, the `loss` on it included, and a few to spare: acknowledgements
-    /// come late and together, and on a path of 1 ms these few packets are as many as fill it.
+    /// Bytes that fill the path, with its `loss` and a few bytes to spare. Acknowledgements come
+    /// late and together; on a path of 1 ms, the spare bytes are as many as those that fill it.
     #[must_use]
     pub fn bdp(&self, loss: f64) -> Option<f64> {
         let gross = self.rate()? / (1.0 - loss.min(MAX_LOSS));
         let min_rtt = self.min_rtt()?;
-        let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(SPARE_LEAST);
+        let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(MIN_SPARE);
         Some(gross * time.as_secs_f64())
     }
 
-    /// How long a packet sent at `sent` waited in queues: the least of those sent about then, or
-    /// last, since jitter delays single packets and a standing queue all of them.
+    /// The time for which a packet sent at `sent` waited in queues.
+    ///
+    /// It is the smallest time of the packets sent about then, or of the last packets. Jitter
+    /// delays single packets, and a standing queue delays all of them.
     fn queue_at(&self, sent: Instant) -> Option<Duration> {
         let min = self.min_rtt()?;
         let about = min / 4;
@@ -173,16 +176,18 @@ impl Path {
         least.map(|rtt| rtt.saturating_sub(min))
     }
 
-    /// What counts as a standing queue. Short paths have short buffers: one of half a BDP at 5 ms
-    /// overflows before a packet has waited for 2 ms more than the others.
+    /// The delay from which a queue counts as a standing one.
+    ///
+    /// Short paths have short buffers. One of half a BDP at 5 ms overflows before a packet has
+    /// waited for 2 ms more than the others.
     #[must_use]
     pub fn threshold(&self) -> Duration {
         let min_rtt = self.min_rtt().unwrap_or_default();
-        let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(SHORT_QUEUE_LEAST, SHORT_QUEUE_MOST);
+        let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(MIN_SHORT_QUEUE, MAX_SHORT_QUEUE);
         (min_rtt / QUEUE_DIVISOR).max(short)
     }
 
-    /// Whether packets sent at `sent` met a standing queue. Yes if nothing is known.
+    /// Whether packets sent at `sent` met a standing queue. True if nothing is measured yet.
     #[must_use]
     pub fn queued(&self, sent: Instant) -> bool {
         self.queue_at(sent)
@@ -190,27 +195,27 @@ impl Path {
     }
 }
 
-/// Two of these are the rounds for which a rate counts.
+/// Rounds of a span. A rate counts in its span and the next.
 const RATE_ROUNDS: u64 = 5;
-/// Of the rate, in two rounds.
+/// Growth of the rate within two rounds that shows a path with more.
 const GROWTH: f64 = 1.1;
-/// Two of these are the time for which a round's least RTT counts.
+/// Time of a span. A round's smallest RTT counts in its span and the next.
 const RTT_LIFE: Duration = Duration::from_secs(15);
-/// The round from which on the second least RTT counts.
+/// The round from which on the second smallest RTT counts.
 const SECOND_FROM: u64 = 4;
-/// Losses beyond this part are not made up for.
+/// The largest loss for which the BDP makes up.
 const MAX_LOSS: f64 = 0.1;
-/// RTTs that tell of a queue, at least.
+/// The fewest RTTs from which a queue is computed.
 const NEAR: usize = 4;
-/// A queue is longer than this part of the path's RTT,
+/// A queue is longer than this part of the path's RTT.
 const QUEUE_DIVISOR: u32 = 20;
-/// and than a larger one,
+/// On short paths, a queue is longer than this part of the RTT, within the next two bounds.
 const SHORT_QUEUE_DIVISOR: u32 = 5;
-/// but for what acknowledgements vary by alone,
-const SHORT_QUEUE_LEAST: Duration = Duration::from_millis(1);
-/// and up to this.
-const SHORT_QUEUE_MOST: Duration = Duration::from_millis(2);
-/// Part of the RTT for which a window holds more than fills the path,
+/// The variation of acknowledgements without a queue.
+const MIN_SHORT_QUEUE: Duration = Duration::from_millis(1);
+/// The delay that is always a queue on short paths.
+const MAX_SHORT_QUEUE: Duration = Duration::from_millis(2);
+/// The part of the RTT by which a window exceeds the BDP.
 const SPARE_DIVISOR: u32 = 40;
-/// and at least this.
-const SPARE_LEAST: Duration = Duration::from_millis(1);
+/// The smallest time by which a window exceeds the BDP.
+const MIN_SPARE: Duration = Duration::from_millis(1);

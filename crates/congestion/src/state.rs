@@ -1,25 +1,26 @@
-//! What a controller does now, for those who watch.
+//! The state of a controller, for observers.
 
 use crate::Algorithm;
 
-/// What a controller does now.
+/// The state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The algorithm in force.
     pub algorithm: Algorithm,
-    /// It looks for the path's rate: slow start, or BBR's startup.
+    /// Whether the controller looks for the path's rate: slow start, or BBR's startup.
     pub slow_start: bool,
-    /// Bytes below which the window does not fall: whatever is lost where the floor is fixed, at
-    /// losses without a queue with [`Algorithm::Floor`]. `None` where no floor is in force.
+    /// Bytes below which the window does not fall; `None` where no floor is in force.
+    ///
+    /// A fixed floor holds at all losses, [`Algorithm::Floor`]'s at losses without a queue.
     pub floor: Option<u64>,
     /// Round trips for which [`Algorithm::Floor`] takes losses for answers to its own rate, and has
-    /// no floor; 0 while it trusts them, and for other algorithms.
+    /// no floor. 0 while it trusts losses, and for other algorithms.
     pub doubt_rounds: u16,
 }
 
 impl State {
-    /// In one word, so that it is read whole: two bits for the algorithm, one for slow start, 13
-    /// for rounds, 48 for the floor, of which zero is none.
+    /// Packs the state into one word, so that readers get all of it at once. Two bits hold the
+    /// algorithm, one slow start, 13 the rounds, and 48 the floor, where zero stands for none.
     pub(crate) fn pack(&self) -> u64 {
         let algorithm = match self.algorithm {
             Algorithm::Cubic => 0,

@@ -1,4 +1,4 @@
-//! A path for controllers in tests.
+//! A simulated path for tests of controllers.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,8 +7,10 @@ use quinn_proto::congestion::Controller;
 
 use crate::{Adaptive, Settings};
 
-/// A connection that always has more to send, over a path that carries `rate` packets a round
-/// trip, queues the rest, up to `queue` packets, and loses every `loss`th packet besides.
+/// A connection that always has more to send, over a path with a queue.
+///
+/// The path carries `rate` packets a round trip, queues up to `queue` packets, and loses every
+/// `loss`th packet besides.
 pub(crate) struct Link {
     pub(crate) controller: Adaptive,
     pub(crate) now: Instant,
@@ -20,11 +22,11 @@ pub(crate) struct Link {
     in_flight: u64,
     delivered: u64,
     lost: u64,
-    /// When the next packet may be sent: paced as by quinn, with 1.25 windows a round trip.
+    /// The time of the next packet, paced as by quinn with 1.25 windows a round trip.
     paced: Instant,
-    /// When the transmitter is free.
+    /// The time from which the transmitter is free.
     free: Instant,
-    /// What becomes of the packets under way, in the order in which the sender learns it.
+    /// The fates of the packets in flight, in the order in which the sender learns them.
     fates: VecDeque<Fate>,
 }
 
@@ -59,7 +61,7 @@ impl Link {
         }
     }
 
-    /// In packets.
+    /// The window in packets.
     pub(crate) fn window(&self) -> f64 {
         self.controller.current() as f64 / f64::from(Self::MTU)
     }
@@ -102,7 +104,7 @@ impl Link {
             .acks_ended(self.now, self.in_flight, false, Some(fate.number));
     }
 
-    /// Sends a packet, or learns what has become of one.
+    /// Sends a packet, or delivers the fate of one to the controller.
     pub(crate) fn step(&mut self) {
         let room = self.in_flight + Self::BYTES <= self.controller.current();
         let next = self.fates.front().map(|fate| fate.at);
@@ -128,14 +130,14 @@ impl Link {
         self
     }
 
-    /// Packets delivered in so many rounds.
+    /// Runs `rounds` rounds, and returns the packets delivered in them.
     pub(crate) fn delivered_in(&mut self, rounds: u32) -> f64 {
         let before = self.delivered;
         self.rounds(rounds);
         (self.delivered - before) as f64
     }
 
-    /// Packets lost in so many rounds.
+    /// Runs `rounds` rounds, and returns the packets lost in them.
     pub(crate) fn lost_in(&mut self, rounds: u32) -> u64 {
         let before = self.lost;
         self.rounds(rounds);

@@ -1,7 +1,8 @@
-//! What a file costs through [`Content::respond`], its body drained: one thread,
-//! no socket, no TLS. Prints one JSON object a line:
-//! `{"case": .., "requests": .., "us_per_request": .., "mib_per_s": ..}`, the
-//! median of several rounds.
+//! Measures the time of a file through [`Content::respond`], its body drained: one thread, no
+//! socket, no TLS.
+//!
+//! Prints one JSON object a line, the median of several rounds: `{"case": .., "requests": ..,
+//! "us_per_request": .., "mib_per_s": ..}`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -89,7 +90,7 @@ async fn run(root: &Path) {
     }
 }
 
-/// Time of all requests, and the bytes that their bodies had.
+/// The time of all requests, and the bytes of their bodies.
 async fn round(
     content: &Content,
     path: &str,

@@ -11,11 +11,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use super::BoxError;
 use super::files::FileStream;
 
-/// Body of every response of the server.
+/// The body of every response of the server.
 ///
-/// The common cases carry no box: a response without content, one that is
-/// already in memory, and a file that is read while it is sent. All know their
-/// exact length, so that no response of known length is sent chunked.
+/// The common bodies carry no box: none, one in memory, and a file that is read while it is sent.
+/// All of them know their exact length, so that no response of known length is sent chunked.
 #[derive(Debug)]
 pub struct Body(Kind);
 
@@ -28,12 +27,12 @@ enum Kind {
 }
 
 impl Body {
-    /// A body of no bytes.
+    /// Makes a body of no bytes.
     pub const fn empty() -> Self {
         Self(Kind::Empty)
     }
 
-    /// A body that is read elsewhere: an upstream's response, a stream of events.
+    /// Makes a body that is read elsewhere, such as an upstream's response or a stream of events.
     pub fn boxed<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -42,7 +41,7 @@ impl Body {
         Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
     }
 
-    /// Whether the content is in memory as a whole, whoever takes it.
+    /// Whether the whole content is in memory.
     pub const fn is_in_memory(&self) -> bool {
         matches!(self.0, Kind::Empty | Kind::Full(_))
     }

@@ -2,11 +2,11 @@
 
 use globset::{Glob, GlobBuilder};
 
-/// The glob of a pattern: without a slash it is matched against the file's name, else
-/// against the whole path, which is given without its first slash.
+/// Makes the glob of a pattern. A pattern without a slash is matched against the file's name, and
+/// any other against the whole path without its first slash.
 ///
 /// # Errors
-/// When it is none.
+/// If the pattern is malformed.
 pub fn path_glob(pattern: &str, any_case: bool) -> Result<Glob, globset::Error> {
     let anchored = match pattern.strip_prefix('/') {
         Some(anchored) => anchored.to_owned(),

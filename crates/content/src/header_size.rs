@@ -1,12 +1,12 @@
-//! The bound on header sections, as each HTTP version takes it.
+//! The bound on header sections, in the terms of each HTTP version.
 
 use hikyaku_units::ByteSize;
 use http::HeaderMap;
 
 /// `limits.header_size`: the bytes of a header section, in either direction.
 ///
-/// They are counted as HTTP/2 and 3 do: name, value and 32 bytes for each field
-/// (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+/// Bytes are counted as in HTTP/2 and 3: name, value and 32 bytes for each field (RFC 9113 §6.5.2,
+/// RFC 9114 §4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderSize(u64);
 
@@ -22,23 +22,23 @@ impl HeaderSize {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of a head of HTTP/1.1 that are read.
+    /// The bytes of an HTTP/1.1 head that are read.
     pub fn head_size(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// Fields that a head of HTTP/1.1 can have without being too large.
+    /// The number of fields that an HTTP/1.1 head of permitted size can have.
     pub fn fields(self) -> usize {
         let fields = self.0 / (FIELD_OVERHEAD as u64 + 1);
         usize::try_from(fields).map_or(MAX_FIELDS, |fields| fields.min(MAX_FIELDS))
     }
 
-    /// Bytes that HTTP/1.1 may buffer of a connection: room for a head.
+    /// The bytes of a connection that HTTP/1.1 may buffer: room for a head.
     pub fn buffer(self) -> usize {
         self.head_size().max(BUFFER)
     }
 
-    /// Whether fields, and what else the section has in bytes, are too large.
+    /// Whether fields, and `other` bytes of the section, are too large.
     pub fn is_exceeded(self, headers: &HeaderMap, other: usize) -> bool {
         let fields = headers.iter();
         let size = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
@@ -49,9 +49,9 @@ impl HeaderSize {
 }
 
 const FIELD_OVERHEAD: usize = 32;
-/// What [`HeaderMap`] can hold, which panics beyond it.
+/// The largest number of fields in a [`HeaderMap`], which panics beyond it.
 const MAX_FIELDS: usize = 24_000;
-/// What hyper buffers at most by default.
+/// The bytes that hyper buffers by default, at most.
 const BUFFER: usize = 408 * 1024;
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
         headers.append("host", HeaderValue::from_static("a"));
         headers.append("x", HeaderValue::from_static("abc"));
         headers.append("x", HeaderValue::from_static(""));
-        // 4 + 1 + 32, 1 + 3 + 32, 1 + 32 and 3 bytes besides.
+        // The fields have 4 + 1 + 32, 1 + 3 + 32 and 1 + 32 bytes, and 3 bytes come besides.
         for (size, exceeded) in [(109, false), (108, true), (0, true)] {
             let got = HeaderSize(size).is_exceeded(&headers, 3);
             assert_eq!(got, exceeded, "{size}");

@@ -1,4 +1,4 @@
-//! Content that comes over HTTP/2, of requests and of upstreams' responses.
+//! Content of requests and of upstreams' responses over HTTP/2.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,17 +8,17 @@ use h2::RecvStream;
 use http::{HeaderMap, header};
 use http_body::{Body, Frame, SizeHint};
 
-/// Content of a message. What is read of it makes room in the flow control windows.
+/// Content of a message. Reading it makes room in the flow control windows.
 #[derive(Debug)]
 pub struct Http2Body {
     stream: RecvStream,
-    /// What is still to come, where it is known.
+    /// The number of bytes still to come, if the message announced a length.
     left: Option<u64>,
     data_is_over: bool,
 }
 
 impl Http2Body {
-    /// The content that comes on `stream` after a head with these fields.
+    /// Makes the content that comes on `stream` after a head with these fields.
     #[must_use]
     pub fn new(stream: RecvStream, headers: &HeaderMap) -> Self {
         let left = match stream.is_end_stream() {
@@ -35,7 +35,7 @@ impl Http2Body {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
         let data = ready!(self.stream.poll_data(cx));
         if let Some(Ok(data)) = &data {
-            // Fails only where the stream is over.
+            // It fails only if the stream is over.
             let _ = self.stream.flow_control().release_capacity(data.len());
             let length = data.len() as u64;
             self.left = self.left.map(|left| left.saturating_sub(length));
@@ -72,7 +72,7 @@ impl Body for Http2Body {
     }
 }
 
-/// The length that a message announces; `None` where it announces none, or several.
+/// The length that a message announces; `None` if it announces none, or several.
 fn announced_length(headers: &HeaderMap) -> Option<u64> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let first = lengths.next()?;

@@ -5,19 +5,19 @@ use tokio::sync::mpsc;
 
 /// Passes interim responses to the client of one request.
 ///
-/// It stands in the extensions of each request whose client can have them.
+/// The extensions of each request have one if the client can receive interim responses.
 #[derive(Clone, Debug)]
 pub struct Interim(mpsc::Sender<Response<()>>);
 
 impl Interim {
-    /// What takes interim responses, and what the connection passes on.
+    /// Makes the sending end, and the receiving end for the connection.
     pub fn channel() -> (Self, mpsc::Receiver<Response<()>>) {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         (Self(sender), receiver)
     }
 
-    /// Passes an interim response on, unless too many wait already: all of them may be
-    /// left out.
+    /// Passes an interim response on, unless too many are waiting. RFC 9110 permits to leave all of
+    /// them out.
     pub fn send(&self, head: Response<()>) {
         let _ = self.0.try_send(head);
     }

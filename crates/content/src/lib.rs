@@ -1,8 +1,4 @@
-//! What is served: files below a root, or a reverse proxy.
-//!
-//! One service for HTTP/1.1, 2 and 3: [`Content::respond`] takes a request and
-//! always gives a response. What went wrong is told to the client by status and
-//! a plain sentence, to the log by [`ErrorReason`] in the response's extensions.
+#![doc = include_str!("../README.md")]
 
 mod body;
 pub mod files;
@@ -38,25 +34,25 @@ pub use stopping::Stopping;
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Body of a request, whatever the HTTP version it came on.
+/// The body of a request of any HTTP version.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The connection that a request came on.
+/// The connection of a request.
 ///
 /// Every listener speaks TLS, so that the scheme is always `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Address and port of the client.
     pub remote: SocketAddr,
-    /// Address and port of the server that the client connected to.
+    /// Address and port of the server to which the client connected.
     pub local: SocketAddr,
     /// HTTP version of the connection.
     pub version: Version,
-    /// Server name of the TLS handshake (RFC 6066 §3), where the client sent one.
+    /// Server name of the TLS handshake (RFC 6066 §3), if the client sent one.
     pub server_name: Option<Arc<str>>,
 }
 
-/// What the server serves.
+/// The content of a server.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -70,16 +66,16 @@ pub enum Content {
 }
 
 impl Content {
-    /// Answers a request. Never fails: an error becomes a response, with its
-    /// [`ErrorReason`] in the extensions where the log should tell more.
+    /// Answers a request. Never fails: an error becomes a response, with its [`ErrorReason`] in the
+    /// extensions if the log should report more.
     ///
-    /// The response may have content that its method or status forbids, until
-    /// [`omit_content`] has taken it.
+    /// The response may have content that its method or status forbids, until [`omit_content`] has
+    /// taken it.
     pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
         match self {
             Self::Files(files) => files.respond(&request.into_parts().0).await,
-            // Boxed: it is twenty times the size of the other, which would have to be moved
-            // about with each request for a file, too.
+            // Boxed, since it is twenty times the size of the other future. Without the box, each
+            // request for a file would move all of it.
             Self::Proxy(proxy) => Box::pin(proxy.respond(request, peer)).await,
         }
     }
@@ -95,13 +91,13 @@ impl Content {
     }
 }
 
-/// Why a response is an error: for the log only, since it may name files,
-/// addresses and causes that are no business of the client.
+/// Why a response is an error. For the log only, since it may name files, addresses and causes that
+/// do not concern the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReason(Arc<str>);
 
 impl ErrorReason {
-    /// The error and its causes, joined as `what: why: why`.
+    /// Joins the error and its causes as `error: cause: cause`.
     pub fn from_error(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -126,7 +122,7 @@ impl fmt::Display for ErrorReason {
     }
 }
 
-/// A response of nothing but its status, in words: `404 Not Found`.
+/// A response of its status in words alone: `404 Not Found`.
 fn status_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::from(format!("{status}\n")));
     *response.status_mut() = status;

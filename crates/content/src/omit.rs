@@ -5,10 +5,11 @@ use http_body::Body as _;
 
 use super::Body;
 
-/// Takes the content from a response that must have none, whatever made it: an answer to
-/// `HEAD`, or one of status 1xx, 204, 205 or 304 (RFC 9110 §6.4.1, §15.3.6).
+/// Takes the content from a response that must have none (RFC 9110 §6.4.1, §15.3.6).
 ///
-/// A response to `HEAD` has the length that one to `GET` would have, where it is known (§8.6).
+/// These are answers to `HEAD`, and responses of status 1xx, 204, 205 and 304.
+///
+/// A response to `HEAD` has the length that one to `GET` would have, if it is known (§8.6).
 pub fn omit_content(method: &Method, response: &mut Response<Body>) {
     let status = response.status();
     if has_no_content(status) {
@@ -35,8 +36,8 @@ fn has_no_content(status: StatusCode) -> bool {
         )
 }
 
-/// A length is forbidden with 1xx and 204 (§8.6). With 304 it is allowed, but means
-/// another response's content.
+/// Removes a length that is forbidden with 1xx and 204 (§8.6). A 304 may have one, but it is the
+/// length of another response's content.
 fn remove_framing(headers: &mut HeaderMap) {
     for name in [
         header::CONTENT_LENGTH,
@@ -53,7 +54,8 @@ mod tests {
 
     #[test]
     fn content_is_left_out_where_there_must_be_none() {
-        // method, status, Content-Length of the response; then that and the content after.
+        // method, status and Content-Length of the response; then the length and content after the
+        // call
         let cases = [
             ("GET", 200, None, None, "text"),
             ("GET", 200, Some(4), Some("4"), "text"),

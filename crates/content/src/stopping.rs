@@ -1,4 +1,4 @@
-//! The stop of the server, for what has no end of its own.
+//! The server's stop, for streams that have no end of their own.
 
 use http::{Request, header};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ use super::Protocol;
 pub struct Stopping(pub(crate) CancellationToken);
 
 impl Stopping {
-    /// Puts `stop` into a request's extensions, where it may become a tunnel.
+    /// Puts `stop` into the extensions of a request that may become a tunnel.
     pub fn attach<B>(stop: &CancellationToken, request: &mut Request<B>) {
         let is_extended = request.extensions().get::<Protocol>().is_some();
         if is_extended || request.headers().contains_key(header::UPGRADE) {

@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-/// As the server does for every content.
+/// Responds as the server does: content that must not be sent is left out.
 async fn respond(content: &Content, request: Request<RequestBody>) -> Response<Body> {
     let method = request.method().clone();
     let mut response = content.respond(request, &peer()).await;
@@ -150,7 +150,7 @@ fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
 }
 
-/// Makes a file look as if it had not been touched for long.
+/// Sets the file's modification time to a long time ago.
 fn set_modified(path: &Path, seconds: u64) {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     File::open(path).unwrap().set_modified(time).unwrap();
@@ -249,7 +249,7 @@ async fn every_path_has_its_status() {
 }
 
 #[tokio::test]
-async fn settings_open_what_is_closed_by_default() {
+async fn settings_change_the_defaults() {
     let fill = |root: &Path| {
         write(&root.join(".git/config"), "config");
         write(&root.join("real"), "real");
@@ -455,7 +455,7 @@ async fn conditions_follow_rfc_9110() {
         httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
     };
     let (before, same, after) = (date(-1), date(0), date(1));
-    // A file whose status changed just now has no strong date.
+    // A file whose status has just changed has no strong date.
     tokio::time::sleep(Duration::from_millis(3100)).await;
     let plain = server.get("/a.txt", &[]).await;
     let etag = plain.header("etag").unwrap().to_owned();
@@ -719,7 +719,7 @@ async fn precompression_can_be_ordered_and_turned_off() {
 }
 
 #[tokio::test]
-async fn a_custom_page_tells_that_nothing_was_found() {
+async fn a_custom_page_is_sent_for_missing_files() {
     let not_found = Some("errors/100% 404.html".to_owned());
     let server = Server::new(
         &FilesConfig {
@@ -748,7 +748,7 @@ async fn a_custom_page_tells_that_nothing_was_found() {
 }
 
 #[tokio::test]
-async fn a_listing_shows_what_is_served_and_nothing_else() {
+async fn a_listing_shows_served_entries_alone() {
     let config = FilesConfig {
         listing: true,
         ..FilesConfig::default()
@@ -830,7 +830,7 @@ async fn changes_are_seen_after_the_revalidation_time() {
     let server = Server::new(&at_once, fill);
     let first = server.get("/a", &[]).await;
     assert_eq!(first.text(), "one");
-    // Same length, within the same tick of the file system's clock perhaps.
+    // The changes have the same length, and perhaps the same tick of the file system's clock.
     for round in 0..50 {
         let content = format!("{round:03}");
         write(&server.path("same"), &content);
@@ -1048,8 +1048,7 @@ async fn one_connection_of_http_2_is_answered_alike() {
 }
 
 proptest::proptest! {
-    /// Whatever is asked for in whatever words, there is an answer, and a part
-    /// never has more than the whole.
+    /// Every request gets an answer, and a part is never longer than the whole.
     #[test]
     fn any_request_is_answered(
         path in "/(index\\.html|dir|\\.\\.|\\.|%2[eEfF]|%00|%|/|[!-~]){0,8}",
@@ -1081,7 +1080,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn unusable_settings_are_told_by_name() {
+fn unusable_settings_are_reported_by_name() {
     let open = |config: FilesConfig| {
         Files::open(Path::new("."), &config)
             .unwrap_err()

@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::choice::Session;
-use hikyaku_core::decide::decide;
+use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::egress::{
     Candidates, Criterion, EgressId, EgressSet, Mptcp, Route, RouteObservation, RouteTable,
     RouteTableConfig, RouteView, decide_route,
 };
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::ClientView;
+use hikyaku_core::transport::decide;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 

@@ -1,7 +1,7 @@
 //! The one way in which everything is chosen for a client: HTTP version, congestion control, route and
 //! connections of a page.
 //!
-//! Each of them is a [`Domain`], which compares its own arms by its own physics. [`choose`] asks it in the
+//! Each of them is a `Domain`, which compares its own arms by its own physics. `choose` asks it in the
 //! order that holds for all: pinned, barred, hold-back, too little known, kept or better, experiment. What
 //! a gain is, how sure it must be, and who is drawn for what, stands here once.
 

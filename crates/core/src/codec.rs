@@ -4,7 +4,6 @@
 //! A record of another version is refused: knowledge is cheap to gain again, and a wrong reading of it is
 //! not.
 
-use crate::estimate::LossCount;
 use hikyaku_units::Secs;
 use hikyaku_units::mix::mix;
 
@@ -106,11 +105,6 @@ impl<'a> Writer<'a> {
     pub(crate) fn fixed(&mut self, value: f32, scale: f32) {
         self.u16((value * scale).round() as u16);
     }
-
-    pub(crate) fn loss(&mut self, loss: &LossCount) {
-        self.f32(loss.sent);
-        self.f32(loss.lost);
-    }
 }
 
 /// Reads fields one after the other. Beyond the end there are zeros: a record's length is for its reader to
@@ -183,14 +177,5 @@ impl<'a> Reader<'a> {
                 Err(DecodeError::Field { field })
             }
         })
-    }
-
-    pub(crate) fn loss(&mut self) -> Result<LossCount, DecodeError> {
-        let field = "packet count";
-        let (sent, lost) = (self.count(field)?, self.count(field)?);
-        if lost > sent {
-            return Err(DecodeError::Field { field });
-        }
-        Ok(LossCount { sent, lost })
     }
 }

@@ -7,6 +7,7 @@
 //! without proof. How: `docs/decisions.md`.
 
 mod candidates;
+mod code;
 mod codec;
 mod compare;
 mod decide;
@@ -29,6 +30,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use candidates::{Candidates, Mode, Mptcp, Singles};
+pub use code::RouteReasonCode;
 pub use compare::{Measure, RouteGain};
 pub use decide::{RouteDecision, decide_route, mptcp_share};
 pub use explain::{KnownEgresses, RouteSummary, RoutesExplanation, explain_routes};

@@ -2,7 +2,7 @@
 //!
 //! The file format is described in `docs/model.md` and by [`ModelFile`]. A load time is that of one
 //! response alone on a fresh but established connection, from the request's arrival until its last byte
-//! is acknowledged: the quantity that [`Outcome`](crate::sample::Outcome)s report. Handshakes are left
+//! is acknowledged: the quantity that [`Outcome`](crate::client::sample::Outcome)s report. Handshakes are left
 //! out, because a browser that is handed over connects in the background and waits for nothing.
 //!
 //! Between grid points the logarithm of the load time is interpolated linearly in coordinates in which

@@ -14,7 +14,7 @@ use hikyaku_units::arm::Version;
 use hikyaku_units::{ByteSize, duration};
 
 pub use congestion::CongestionPolicy;
-pub use connections::ConnectionsPolicy;
+pub use connections::{ConnectionsPolicy, MAX_CONNECTIONS};
 pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 pub use route::{ParseRoutePolicyError, RoutePolicy};

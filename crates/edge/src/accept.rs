@@ -1,8 +1,9 @@
 //! What acceptors do while they can't accept: the process is out of descriptors, or of memory.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock;
 use crate::metrics::{Metrics, add};
 use crate::seldom::Seldom;
 
@@ -32,7 +33,7 @@ impl AcceptFailures {
             return;
         }
         add(&metrics.accept_failures, 1);
-        if self.reported.is_due(Instant::now()) {
+        if self.reported.is_due(clock::now()) {
             tracing::warn!(
                 "accepting {} connections: {error}; they wait until others end",
                 self.what

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hikyaku_units::arm::Version;
 use hikyaku_units::human;
@@ -17,8 +17,9 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-use crate::config::{AccessFormat, AccessTarget};
+use crate::clock;
 use crate::lines::{LineCounts, Lines, Watch};
+use crate::sections::{AccessFormat, AccessTarget};
 use crate::seldom::Seldom;
 use output::Output;
 
@@ -260,7 +261,7 @@ impl AccessLog {
         let Some(lines) = &self.lines else {
             return;
         };
-        if !lines.send(entry.line(self.format)) && self.dropped.is_due(Instant::now()) {
+        if !lines.send(entry.line(self.format)) && self.dropped.is_due(clock::now()) {
             let lost = self.counts.lost();
             tracing::warn!(
                 "the access log can't be written as fast as lines come: {lost} were lost so far"

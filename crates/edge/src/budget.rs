@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::config::Limits;
+use crate::sections::Limits;
 pub(crate) use body::bounded;
 
 /// Bytes that a connection may hold whatever others do: one chunk of a file.

@@ -9,29 +9,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::connections::{Connections, connections};
-use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::client::key::{Key, stripe_of};
+use hikyaku_core::client::sample::Observation;
+use hikyaku_core::client::table::{Change, ClientTable, Scope, TableConfig};
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::egress::RouteChanges;
 use hikyaku_core::explain::{Explanation, explain};
-use hikyaku_core::key::{Key, stripe_of};
 use hikyaku_core::model::Model;
+use hikyaku_core::page::{Connections, connections};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::Observation;
-use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
-use hikyaku_core::view::ClientView;
+use hikyaku_core::transport::{Decision, decide};
 use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_units::{Rate, Timestamp};
 use parking_lot::Mutex;
 
-use crate::config::Config;
-use crate::shared::Clock;
+use crate::clock::Clock;
+use crate::seed::{SEED, random};
 use crate::transport::TransportChoice;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
 const STRIPES: usize = 256;
-/// Draws the hold-back group and the explored sessions: the same on every server and after
-/// every restart, so that a client stays in its group.
-pub(crate) const SEED: u64 = 0x6869_6b79_616b_7500;
 
 /// What is known of all clients.
 #[derive(Debug)]
@@ -84,18 +81,21 @@ pub(crate) struct Known {
 }
 
 impl Clients {
+    /// Nobody yet, and `max` later on; changes are noted for a store where there is one (`journal`).
     pub(crate) fn new(
-        config: &Config,
+        policy: &PolicyConfig,
+        max: usize,
+        journal: bool,
         model: Model,
         available: ByTransport<CongestionSet>,
         clock: Clock,
     ) -> Self {
-        let policy = Arc::new(config.policy.clone());
+        let policy = Arc::new(policy.clone());
         let model = Arc::new(model);
         let stripe = TableConfig {
-            max_records: config.limits.clients.div_ceil(STRIPES),
+            max_records: max.div_ceil(STRIPES),
             hash_key: [random(), random()],
-            journal: config.state.dir.is_some(),
+            journal,
         };
         let table = || Mutex::new(ClientTable::new(stripe, policy.clone(), model.clone()));
         Self {
@@ -107,7 +107,7 @@ impl Clients {
                 available,
             }),
             clock,
-            forgotten: config.state.dir.is_some().then(Mutex::default),
+            forgotten: journal.then(Mutex::default),
         }
     }
 
@@ -330,8 +330,5 @@ fn address_in(key: &Key) -> IpAddr {
     }
 }
 
-/// A random number, from the keys that the standard library seeds its hash maps with.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0u8)
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What the server keeps of one connection, whatever its transport.
 
 mod choice;
+mod entry;
 mod follower;
 mod route;
 
@@ -10,24 +11,25 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::connections::Connections;
-use hikyaku_core::decide::Decision;
-use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::client::sample::{Observation, UdpEvent};
+use hikyaku_core::page::Connections;
+use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::access_log::{Entry, Time};
 use crate::budget::Account;
+use crate::clock;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
+use crate::ledger::{Exchange, Ledger};
 use crate::limits::Memory;
-use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
-use crate::serve::{FIRST_WINDOW, Pacer, UploadWindow};
+use crate::pace::Pacer;
 use crate::shared::Shared;
-use crate::transport::TransportChoice;
+use crate::transport::{Snapshot, TransportChoice};
+use crate::uploads::{FIRST_WINDOW, UploadWindow};
 use choice::Choice;
 use hikyaku_content::Peer;
 
@@ -91,18 +93,18 @@ impl Conn {
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
-            let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
-            ConnRoute::open(egress, ends, mptcp, ledger, decision.visit())
+            let meter: Arc<Ledger> = Arc::clone(&ledger);
+            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.visit())
         });
         shared.metrics.on_open(version);
-        shared.metrics.on_decision(decision.reason.code());
+        shared.metrics.on_decision(&decision.reason);
         shared
             .metrics
             .on_congestion(version.transport(), congestion);
         let most = match version {
             // The kernel's window follows the path by itself.
             Version::H1 => FIRST_WINDOW,
-            _ => shared.live().config.limits.upload_window(),
+            _ => shared.terms().upload_window,
         };
         let conn = Arc::new(Self {
             uploads: Arc::new(UploadWindow::new(uploads, most)),
@@ -111,7 +113,7 @@ impl Conn {
             peer,
             ledger,
             shared,
-            opened: Instant::now(),
+            opened: clock::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
@@ -152,7 +154,7 @@ impl Conn {
 
     /// How long the connection has been open.
     pub(crate) fn age(&self) -> Duration {
-        self.opened.elapsed()
+        clock::since(self.opened)
     }
 
     /// The memory that its responses may use.
@@ -254,7 +256,7 @@ impl Conn {
     /// its path may go at any time.
     fn advertise_at(&self, address: IpAddr) -> Option<HeaderValue> {
         let at = SocketAddr::new(address, self.peer.local.port());
-        let ma = self.shared.live().config.policy.ma_min.as_secs().max(1);
+        let ma = self.shared.terms().ma_min;
         HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
     }
 
@@ -306,59 +308,10 @@ impl Conn {
         shared.events.send(|| Event::response(&entry));
     }
 
-    fn entry<'a>(
-        &self,
-        exchange: &'a Exchange,
-        duration: Duration,
-        snapshot: &Snapshot,
-        decision: &Decision,
-    ) -> Entry<'a> {
-        let text = |value: &'a Option<HeaderValue>| {
-            let value = value.as_ref().and_then(|value| value.to_str().ok());
-            value.unwrap_or_default()
-        };
-        let (route, route_reason) = self.route.as_ref().map(|route| route.names()).unzip();
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        Entry {
-            time: Time(self.shared.clock.now()),
-            client: self.client(),
-            port: self.peer.remote.port(),
-            method: exchange.method.as_str(),
-            host: &exchange.host,
-            path: exchange
-                .uri
-                .path_and_query()
-                .map_or("/", |path| path.as_str()),
-            version: self.peer.version,
-            status: exchange.status.map(|status| status.as_u16()),
-            bytes: exchange.bytes,
-            complete: exchange.complete,
-            duration_us: micros(duration),
-            goodput_bps: (exchange.bytes * 8_000_000)
-                .checked_div(micros(duration))
-                .unwrap_or_default(),
-            congestion: self.congestion().name(),
-            min_rtt_us: micros(snapshot.min_rtt),
-            srtt_us: micros(snapshot.srtt),
-            packets_sent: snapshot.packets_sent,
-            packets_lost: snapshot.packets_lost,
-            delivery_rate_bps: snapshot.delivery_rate.map(Rate::bits_per_sec),
-            app_limited: snapshot.app_limited,
-            decision: decision.version.name(),
-            reason: decision.reason.code(),
-            group: decision.group.name(),
-            route,
-            route_reason,
-            error: exchange.reason.as_ref().map(ToString::to_string),
-            referer: text(&exchange.referer),
-            user_agent: text(&exchange.user_agent),
-        }
-    }
-
     fn is_outdated(&self) -> bool {
         let choice = self.choice.load();
         choice.epoch != self.shared.clients.epoch(self.client())
-            || choice.at.elapsed() > DECISION_AGE
+            || clock::since(choice.at) > DECISION_AGE
     }
 
     fn decide(&self) {
@@ -379,7 +332,7 @@ impl Conn {
         let epoch = clients.epoch(self.client());
         let changes = former.decision.reason.code() != decision.reason.code();
         if changes {
-            self.shared.metrics.on_decision(decision.reason.code());
+            self.shared.metrics.on_decision(&decision.reason);
         }
         if changes || switches {
             self.shared
@@ -405,3 +358,6 @@ impl Drop for Conn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

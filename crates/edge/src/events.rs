@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::decide::Decision;
+use hikyaku_core::transport::Decision;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::access_log::Entry;
-use crate::egress::{Egress, Update};
 
 /// Events that a slow watcher may lag behind before it misses some.
 const CAPACITY: usize = 1024;
@@ -43,6 +42,17 @@ impl Events {
     pub(crate) fn watch(&self) -> broadcast::Receiver<Event> {
         self.sender.subscribe()
     }
+}
+
+/// The new choice of a connection's egress path.
+#[derive(Debug, Serialize)]
+pub(crate) struct RouteNews {
+    pub(crate) client: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) route: String,
+    pub(crate) moved: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) explanation: String,
 }
 
 /// One event: its name and its content as JSON.
@@ -83,28 +93,8 @@ impl Event {
     }
 
     /// A connection's egress path was chosen anew.
-    pub(crate) fn route(client: IpAddr, port: u16, egress: &Egress, update: &Update) -> Self {
-        #[derive(Serialize)]
-        struct Content {
-            client: IpAddr,
-            port: u16,
-            route: String,
-            moved: bool,
-            reason: &'static str,
-            explanation: String,
-        }
-        let decision = update.decided.decision;
-        Self::new(
-            "route",
-            &Content {
-                client,
-                port,
-                route: egress.name(update.route),
-                moved: update.moved,
-                reason: decision.reason.code(),
-                explanation: egress.sentence(decision),
-            },
-        )
+    pub(crate) fn route(news: &RouteNews) -> Self {
+        Self::new("route", news)
     }
 
     /// Something was seen of UDP.

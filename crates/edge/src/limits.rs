@@ -1,5 +1,4 @@
-//! The connections that are open: how many there may be, in all and of one address, and which they
-//! are.
+//! The connections that are open: how many there may be, in all and of one address.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -12,10 +11,9 @@ use hikyaku_units::ByteSize;
 use parking_lot::Mutex;
 
 use crate::budget::{Account, Pool, Pools};
-use crate::config::Limits;
-use crate::live::LiveConnection;
 use crate::metrics::Refusal;
-use crate::serve::UploadMemory;
+use crate::sections::Limits;
+use crate::uploads::UploadMemory;
 
 /// Connections are counted in this many tables, so that few accepts meet in one.
 const SHARDS: usize = 64;
@@ -43,7 +41,7 @@ struct Places {
     /// Connections, those in their handshake included.
     count: usize,
     /// Those that are served.
-    served: Vec<Arc<LiveConnection>>,
+    served: usize,
 }
 
 impl Connections {
@@ -106,7 +104,7 @@ impl Connections {
             address,
             pools,
             uploads,
-            served: None,
+            served: false,
         })
     }
 
@@ -116,7 +114,7 @@ impl Connections {
             memory: Arc::new(Pool::new(max)),
             uploads: Arc::new(UploadMemory::new(ByteSize::from_bytes(max))),
             count: 0,
-            served: Vec::new(),
+            served: 0,
         }
     }
 
@@ -125,22 +123,12 @@ impl Connections {
         self.memory.held()
     }
 
-    /// The connections of `address` that are served now, the oldest first.
-    pub(crate) fn of(&self, address: IpAddr) -> Vec<Arc<LiveConnection>> {
-        let address = address.to_canonical();
-        let addresses = self.shard(address).lock();
-        addresses
-            .get(&address)
-            .map(|places| places.served.clone())
-            .unwrap_or_default()
-    }
-
     /// Connections of `address` that are not served yet.
     pub(crate) fn beginning(&self, address: IpAddr) -> usize {
         let address = address.to_canonical();
         let addresses = self.shard(address).lock();
         let places = addresses.get(&address);
-        places.map_or(0, |places| places.count - places.served.len())
+        places.map_or(0, |places| places.count - places.served)
     }
 
     /// Connections that are open.
@@ -170,7 +158,7 @@ pub(crate) struct Admission {
     address: IpAddr,
     pools: Pools,
     uploads: [Arc<UploadMemory>; 2],
-    served: Option<Arc<LiveConnection>>,
+    served: bool,
 }
 
 impl Admission {
@@ -182,15 +170,19 @@ impl Admission {
         }
     }
 
-    /// Says what is served in this place.
-    pub(crate) fn serves(&mut self, connection: LiveConnection) {
-        let connection = Arc::new(connection);
+    /// The address that it counts for.
+    pub(crate) const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Notes that its connection is served from now on.
+    pub(crate) fn serve(&mut self) {
         let mut addresses = self.connections.shard(self.address).lock();
         // It is there for as long as this is.
         if let Some(places) = addresses.get_mut(&self.address) {
-            places.served.push(Arc::clone(&connection));
+            places.served += usize::from(!self.served);
         }
-        self.served = Some(connection);
+        self.served = true;
     }
 }
 
@@ -200,9 +192,7 @@ impl Drop for Admission {
         let mut addresses = self.connections.shard(self.address).lock();
         if let Some(places) = addresses.get_mut(&self.address) {
             places.count -= 1;
-            if let Some(mine) = &self.served {
-                places.served.retain(|one| !Arc::ptr_eq(one, mine));
-            }
+            places.served -= usize::from(self.served);
             if places.count == 0 {
                 addresses.remove(&self.address);
             }

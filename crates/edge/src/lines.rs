@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock;
 
 /// How long a line may wait for company: connections wake the thread for the first line after a pause
 /// only, since a wake for each would cost them more than the line.
@@ -44,12 +46,12 @@ impl LineCounts {
 
     /// Waits until no line waits, or none was written for `patience`. Gives the lines that still wait.
     pub fn settle(&self, patience: Duration) -> u64 {
-        let (mut last, mut since) = (self.waiting(), Instant::now());
-        while last > 0 && since.elapsed() < patience {
+        let (mut last, mut since) = (self.waiting(), clock::now());
+        while last > 0 && clock::since(since) < patience {
             thread::sleep(PAUSE);
             let waiting = self.waiting();
             if waiting < last {
-                since = Instant::now();
+                since = clock::now();
             }
             last = waiting;
         }
@@ -168,8 +170,8 @@ impl<O: Write, W: Watch> Writer<O, W> {
                 }
                 Err(error) => error,
             };
-            let since = *stuck_since.get_or_insert_with(Instant::now);
-            if self.sender.strong_count() == 0 && since.elapsed() >= PATIENCE {
+            let since = *stuck_since.get_or_insert_with(clock::now);
+            if self.sender.strong_count() == 0 && clock::since(since) >= PATIENCE {
                 return false;
             }
             match error.kind() {

@@ -9,8 +9,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use hikyaku_units::arm::Congestion;
 
-use crate::config::ListenAddress;
 use crate::mptcp::MptcpGate;
+use crate::sections::ListenAddress;
 
 /// Connections that may wait to be accepted, per address.
 const BACKLOG: i32 = 4096;

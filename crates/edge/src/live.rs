@@ -1,14 +1,97 @@
 //! What connections that are open do now, for those who ask.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, Handle};
 use hikyaku_core::explain::{FloorState, OpenConnection, SubflowState};
 use hikyaku_units::ByteSize;
+use parking_lot::Mutex;
 
 use crate::conn::Conn;
-use crate::measure::{Socket, Window};
+use crate::limits::Admission;
+use crate::measure::Socket;
+use crate::transport::Window;
+
+/// Connections are listed in this many tables, so that few of them meet in one.
+const STRIPES: usize = 64;
+
+/// Those of each address, the oldest first.
+type Stripe = Mutex<HashMap<IpAddr, Vec<Arc<LiveConnection>>>>;
+
+/// The connections that are served.
+#[derive(Debug)]
+pub(crate) struct LiveConnections {
+    hasher: RandomState,
+    stripes: [Stripe; STRIPES],
+}
+
+impl Default for LiveConnections {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            stripes: std::array::from_fn(|_| Stripe::default()),
+        }
+    }
+}
+
+impl LiveConnections {
+    /// Lists what is served by an admission, until that is dropped.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        mut admission: Admission,
+        connection: LiveConnection,
+    ) -> Place {
+        admission.serve();
+        let connection = Arc::new(connection);
+        let address = admission.address();
+        let mut stripe = self.stripe(address).lock();
+        let listed = stripe.entry(address).or_default();
+        listed.push(Arc::clone(&connection));
+        drop(stripe);
+        Place {
+            list: Arc::clone(self),
+            connection,
+            admission,
+        }
+    }
+
+    /// The connections of `address` that are served now, the oldest first.
+    pub(crate) fn of(&self, address: IpAddr) -> Vec<Arc<LiveConnection>> {
+        let address = address.to_canonical();
+        let stripe = self.stripe(address).lock();
+        stripe.get(&address).cloned().unwrap_or_default()
+    }
+
+    fn stripe(&self, address: IpAddr) -> &Stripe {
+        let hash = self.hasher.hash_one(address);
+        &self.stripes[hash as usize % STRIPES]
+    }
+}
+
+/// The place of a connection that is served.
+#[derive(Debug)]
+pub(crate) struct Place {
+    list: Arc<LiveConnections>,
+    connection: Arc<LiveConnection>,
+    admission: Admission,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let address = self.admission.address();
+        let mut stripe = self.list.stripe(address).lock();
+        if let Some(listed) = stripe.get_mut(&address) {
+            listed.retain(|one| !Arc::ptr_eq(one, &self.connection));
+            if listed.is_empty() {
+                stripe.remove(&address);
+            }
+        }
+    }
+}
 
 /// A connection that is served, and the transport that can be asked about it. Asking costs what
 /// it costs; not being asked costs nothing.

@@ -4,10 +4,12 @@ mod health;
 mod histogram;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use hikyaku_core::client::sample::UdpEvent;
+use hikyaku_core::transport::{Reason, ReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -16,27 +18,23 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::egress::Egress;
 use crate::lines::LineCounts;
-use crate::store::Health;
-use crate::tls::Certificate;
 use histogram::{Histogram, Histograms};
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-const VERSIONS: [Version; 3] = [Version::H1, Version::H2, Version::H3];
 
 /// Counts everything; no lock, so that no client waits for another.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: [[AtomicU64; STATUS_CLASSES.len()]; VERSIONS.len()],
-    response_bytes: [AtomicU64; VERSIONS.len()],
-    response_time: [Histogram; VERSIONS.len()],
-    opened: [AtomicU64; VERSIONS.len()],
-    open: [AtomicU64; VERSIONS.len()],
+    requests: [[AtomicU64; STATUS_CLASSES.len()]; Version::ALL.len()],
+    response_bytes: [AtomicU64; Version::ALL.len()],
+    response_time: [Histogram; Version::ALL.len()],
+    opened: [AtomicU64; Version::ALL.len()],
+    open: [AtomicU64; Version::ALL.len()],
     congestion: [[AtomicU64; Congestion::ALL.len()]; Transport::ALL.len()],
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
-    decisions: [AtomicU64; DECISIONS.len()],
-    udp: [AtomicU64; UDP_EVENTS.len()],
+    decisions: [AtomicU64; ReasonCode::ALL.len()],
+    udp: [AtomicU64; UdpEvent::ALL.len()],
     failovers: [AtomicU64; Transport::ALL.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
     pub(crate) quic_retries: AtomicU64,
@@ -46,7 +44,7 @@ pub(crate) struct Metrics {
     pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
     /// Where there is a store.
-    pub(crate) store: OnceLock<Arc<Health>>,
+    pub(crate) store: OnceLock<Arc<StoreHealth>>,
     pub(crate) accept_failures: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) reloads_failed: AtomicU64,
@@ -74,7 +72,11 @@ pub(crate) enum AltSvcAction {
 impl AltSvcAction {
     const ALL: [Self; 3] = [Self::Advertise, Self::Withhold, Self::Clear];
 
-    pub(crate) const fn name(self) -> &'static str {
+    const fn index(self) -> usize {
+        self as usize
+    }
+
+    const fn name(self) -> &'static str {
         match self {
             Self::Advertise => "advertise",
             Self::Withhold => "withhold",
@@ -104,6 +106,10 @@ impl Refusal {
         Self::Flood,
     ];
 
+    const fn index(self) -> usize {
+        self as usize
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
@@ -114,34 +120,16 @@ impl Refusal {
     }
 }
 
-/// Codes of [`hikyaku_core::decide::Reason`].
-const DECISIONS: [&str; 16] = [
-    "pinned",
-    "hold_back",
-    "too_few_samples",
-    "not_comparable",
-    "udp_never_came",
-    "udp_broken",
-    "udp_throttled",
-    "udp_probe",
-    "quic_loss",
-    "explore",
-    "trial",
-    "h3_faster",
-    "h2_faster",
-    "h3_kept",
-    "h2_kept",
-    "other",
-];
+/// A reason that scrapers know beside those of the codes. Nothing counts as it.
+pub(crate) const OTHER_REASON: &str = "other";
 
-/// Names of [`hikyaku_core::sample::UdpEvent`].
-pub(crate) const UDP_EVENTS: [&str; 5] = [
-    "advertised",
-    "session_ended",
-    "arrived",
-    "broke",
-    "back_on_tcp",
-];
+/// Whether what is learnt reaches the store, for those who watch.
+#[derive(Debug)]
+pub(crate) struct StoreHealth {
+    pub(crate) available: AtomicBool,
+    /// Tries to open or write the store that failed.
+    pub(crate) failures: AtomicU64,
+}
 
 impl Metrics {
     /// No counts but those of the access log.
@@ -159,7 +147,7 @@ impl Metrics {
         bytes: u64,
         time: Duration,
     ) {
-        let version = version as usize;
+        let version = version.index();
         let class = status.map_or(0, |s| usize::from(s.as_u16() / 100).min(5));
         add(&self.requests[version][class], 1);
         add(&self.response_bytes[version], bytes);
@@ -167,85 +155,68 @@ impl Metrics {
     }
 
     pub(crate) fn on_open(&self, version: Version) {
-        add(&self.opened[version as usize], 1);
-        add(&self.open[version as usize], 1);
+        add(&self.opened[version.index()], 1);
+        add(&self.open[version.index()], 1);
     }
 
     pub(crate) fn on_close(&self, version: Version) {
-        self.open[version as usize].fetch_sub(1, Ordering::Relaxed);
+        self.open[version.index()].fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn on_congestion(&self, transport: Transport, congestion: Congestion) {
-        add(&self.congestion[transport as usize][congestion as usize], 1);
+        add(&self.congestion[transport.index()][congestion.index()], 1);
     }
 
     pub(crate) fn on_alt_svc(&self, action: AltSvcAction) {
-        add(&self.alt_svc[action as usize], 1);
+        add(&self.alt_svc[action.index()], 1);
     }
 
-    pub(crate) fn on_decision(&self, code: &str) {
-        let index = DECISIONS.iter().position(|name| *name == code);
-        add(&self.decisions[index.unwrap_or(DECISIONS.len() - 1)], 1);
+    pub(crate) fn on_decision(&self, reason: &Reason) {
+        add(&self.decisions[reason.kind().index()], 1);
     }
 
-    pub(crate) fn on_udp(&self, event: &str) {
-        if let Some(index) = UDP_EVENTS.iter().position(|name| *name == event) {
-            add(&self.udp[index], 1);
-        }
+    pub(crate) fn on_udp(&self, event: UdpEvent) {
+        add(&self.udp[event.index()], 1);
     }
 
     pub(crate) fn on_failover(&self, transport: Transport) {
-        add(&self.failovers[transport as usize], 1);
+        add(&self.failovers[transport.index()], 1);
     }
 
     pub(crate) fn on_refusal(&self, refusal: Refusal) {
-        add(&self.refused[refusal as usize], 1);
+        add(&self.refused[refusal.index()], 1);
     }
 
     /// Connections open now.
     pub(crate) fn open(&self, version: Version) -> u64 {
-        self.open[version as usize].load(Ordering::Relaxed)
+        self.open[version.index()].load(Ordering::Relaxed)
     }
 
     /// Requests so far.
     pub(crate) fn requests(&self, version: Version) -> u64 {
-        self.requests[version as usize].iter().map(value).sum()
+        self.requests[version.index()].iter().map(value).sum()
     }
 
-    /// Everything in the OpenMetrics text format.
-    pub(crate) fn encode(
-        &self,
-        gauges: Gauges,
-        certificate: &Certificate,
-        egress: Option<&Egress>,
-    ) -> Result<String, fmt::Error> {
-        let mut registry = Registry::with_prefix("hikyaku");
-        self.register_traffic(&mut registry, gauges.response_memory);
-        self.register_choice(&mut registry, gauges.clients);
-        self.register_health(&mut registry, gauges.tasks);
-        self.register_store(&mut registry);
-        certificate.register(&mut registry);
-        if let Some(egress) = egress {
-            egress.register(&mut registry);
-            self.register_failovers(&mut registry);
-        }
-        let mut out = String::new();
-        text::encode(&mut out, &registry)?;
-        Ok(out)
+    /// Adds what is counted here to a [`registry`], but for what needs egress paths.
+    pub(crate) fn register(&self, registry: &mut Registry, gauges: Gauges) {
+        self.register_traffic(registry, gauges.response_memory);
+        self.register_choice(registry, gauges.clients);
+        self.register_health(registry, gauges.tasks);
+        self.register_store(registry);
     }
 
     fn register_traffic(&self, registry: &mut Registry, response_memory: u64) {
         let mut requests = Vec::new();
-        for version in VERSIONS {
+        for version in Version::ALL {
             for (class, status) in STATUS_CLASSES.into_iter().enumerate() {
-                let count = value(&self.requests[version as usize][class]);
+                let count = value(&self.requests[version.index()][class]);
                 requests.push((vec![("version", version.name()), ("status", status)], count));
             }
         }
         counters(registry, "requests", "Requests answered", requests);
-        let by_version = |counters: &[AtomicU64; VERSIONS.len()]| {
-            VERSIONS
-                .map(|v| (vec![("version", v.name())], value(&counters[v as usize])))
+        let by_version = |counters: &[AtomicU64; Version::ALL.len()]| {
+            Version::ALL
+                .map(|v| (vec![("version", v.name())], value(&counters[v.index()])))
                 .to_vec()
         };
         counters(
@@ -271,7 +242,7 @@ impl Metrics {
             "Content of responses in memory, read but not yet taken by the client",
             response_memory,
         );
-        let times = Histograms(VERSIONS.map(|v| (v, self.response_time[v as usize].snapshot())));
+        let times = Histograms(Version::ALL.map(|v| (v, self.response_time[v.index()].snapshot())));
         registry.register_with_unit(
             "response_time",
             "From a request's arrival until its response's last byte is acknowledged",
@@ -292,22 +263,24 @@ impl Metrics {
             "responses_by_alt_svc",
             "Responses by what they said of HTTP/3",
             AltSvcAction::ALL
-                .map(|a| (vec![("action", a.name())], value(&self.alt_svc[a as usize])))
+                .map(|a| (vec![("action", a.name())], value(&self.alt_svc[a.index()])))
                 .to_vec(),
         );
-        let decisions = DECISIONS.iter().zip(&self.decisions);
+        let decisions = ReasonCode::ALL.map(|code| {
+            let count = value(&self.decisions[code.index()]);
+            (vec![("reason", code.name())], count)
+        });
+        let other = (vec![("reason", OTHER_REASON)], 0);
         counters(
             registry,
             "decisions",
             "Changes of a connection's decision, by the new one's reason",
-            decisions
-                .map(|(code, count)| (vec![("reason", *code)], value(count)))
-                .collect(),
+            decisions.into_iter().chain([other]).collect(),
         );
         let mut congestion = Vec::new();
         for transport in Transport::ALL {
             for control in Congestion::ALL {
-                let count = value(&self.congestion[transport as usize][control as usize]);
+                let count = value(&self.congestion[transport.index()][control.index()]);
                 let labels = vec![
                     ("transport", transport.name()),
                     ("congestion", control.name()),
@@ -321,20 +294,23 @@ impl Metrics {
             "Connections that began with a congestion control, or were switched to it",
             congestion,
         );
-        let udp = UDP_EVENTS.iter().zip(&self.udp);
+        let udp = UdpEvent::ALL.map(|event| {
+            let count = value(&self.udp[event.index()]);
+            (vec![("event", event.name())], count)
+        });
         counters(
             registry,
             "udp_events",
             "What was seen of UDP between clients and the server",
-            udp.map(|(event, count)| (vec![("event", *event)], value(count)))
-                .collect(),
+            udp.to_vec(),
         );
     }
 
-    fn register_failovers(&self, registry: &mut Registry) {
+    /// Adds what is counted where there are egress paths.
+    pub(crate) fn register_failovers(&self, registry: &mut Registry) {
         let failovers = Transport::ALL.map(|transport| {
             let labels = vec![("transport", transport.name())];
-            (labels, value(&self.failovers[transport as usize]))
+            (labels, value(&self.failovers[transport.index()]))
         });
         counters(
             registry,
@@ -343,6 +319,18 @@ impl Metrics {
             failovers.to_vec(),
         );
     }
+}
+
+/// A registry with the prefix of all metrics.
+pub(crate) fn registry() -> Registry {
+    Registry::with_prefix("hikyaku")
+}
+
+/// What is registered, in the OpenMetrics text format.
+pub(crate) fn encode(registry: &Registry) -> Result<String, fmt::Error> {
+    let mut out = String::new();
+    text::encode(&mut out, registry)?;
+    Ok(out)
 }
 
 fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
@@ -371,3 +359,6 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 fn value(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests;

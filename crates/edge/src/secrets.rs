@@ -4,6 +4,7 @@
 //! reason not to serve: where it can't be read or written, keys are drawn anew and the log says so.
 
 mod file;
+mod tickets;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::sync::CancellationToken;
 
-use crate::tls::{TicketKey, Tickets};
+pub(crate) use tickets::{TicketKey, Tickets};
 
 /// Between looks whether the ticket key is due to be replaced.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod setup;
+mod start;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,28 +15,29 @@ use arc_swap::ArcSwap;
 use hikyaku_units::arm::Congestion;
 use quinn::{Endpoint, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
-use crate::admin::{self, AdminError, ReloadRequest};
-use crate::clients::Clients;
+use crate::admin::{self, Admin, AdminError, ReloadRequest, Reloads};
 use crate::config::{Config, ConfigError};
-use crate::egress::{Classes, Egress};
+use crate::egress::Classes;
 use crate::listen::{ListenError, Listener, TcpSocket};
+use crate::marked::MarkedSocket;
 use crate::metrics::add;
 use crate::secrets::{self, NoRandomness, Secrets};
-use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicKeys, QuicListener, TcpAcceptor};
+use crate::serve::{QuicConfig, QuicError, QuicKeys, QuicListener, Site, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
-use crate::shared::{Clock, Shared};
+use crate::shared::Shared;
 use crate::store::{self, Store, StoreError, Writer};
 use crate::tls::{self, Certificate, Resumption, TlsError};
 use certificate::watch_certificate;
-pub(crate) use setup::chain;
 use setup::{
-    available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
-    raise_descriptor_limit, set_floor, tls_settings,
+    InForce, available, check_unchanged, load_model, quic_settings, raise_descriptor_limit,
+    set_floor, tls_settings,
 };
+use start::{Keys, Known, Sockets};
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +88,12 @@ pub enum ServerError {
 
 /// A running server.
 pub struct Server {
+    /// The configuration in force.
+    config: ArcSwap<Config>,
     shared: Arc<Shared>,
+    site: Arc<Site>,
+    admin: Arc<Admin>,
+    certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
     quic_keys: QuicKeys,
@@ -94,7 +101,7 @@ pub struct Server {
     quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
     mptcp: bool,
-    admin: Option<SocketAddr>,
+    admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
     connections: TaskTracker,
     /// What serves the server itself ends after the connections.
@@ -112,91 +119,102 @@ impl Server {
         config.check()?;
         config.policy.validate()?;
         raise_descriptor_limit();
-        let controls = load_controls(&config.policy);
-        let available = available(&config.policy, &controls)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-
-        set_floor(&controls, &config.policy);
-        let clock = Clock::start();
-        let clients = Clients::new(&config, load_model(&config)?, available, clock);
-        let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
-        let state_dir = config.state.dir.clone();
-        let store = match &state_dir {
-            Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
-            None => None,
-        };
-        // Once the store is this process's, so are the keys beside it.
-        let secrets = Arc::new(Secrets::load(state_dir.as_deref())?);
-        let resumption = Resumption::new(Arc::clone(&secrets.tickets));
-        let settings = tls_settings(&config, &resumption);
-        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_keys = QuicKeys::new(&secrets)?;
-        let quic_config = QuicConfig::new(quic_tls, &quic_keys, &config)?;
-        let gate = egress.as_ref().and_then(|egress| egress.gate());
-        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
-        if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
-            tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
+        let known = Known::load(&config)?;
+        let keys = Keys::load(&config, &known)?;
+        let sockets = Sockets::bind(&config, known.egress.as_deref())?;
+        let in_force = InForce::new(&config, &known.certificate, None)?;
+        let secrets = Arc::clone(&keys.secrets);
+        let (mut server, store) = Self::of(config, known, keys, &sockets, in_force);
+        for listener in sockets.listeners {
+            server.serve(listener)?;
         }
-        let admin = admin::bind(&config.admin)?;
-        let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let live = live(config, &certificate, None)?;
-        let shards = live.config.shards.clone();
-        let shared = Shared::new(
-            clients,
-            clock,
-            controls,
-            egress,
-            addresses,
-            certificate,
-            live,
-        );
-        let shared = Arc::new(shared);
+        server.look_after(sockets.admin, store, secrets);
+        Ok(server)
+    }
 
-        let mut server = Self {
+    /// Puts a server together, without anything that runs; also gives its store.
+    fn of(
+        config: Config,
+        known: Known,
+        keys: Keys,
+        sockets: &Sockets,
+        in_force: InForce,
+    ) -> (Self, Option<Result<Store, StoreError>>) {
+        let listeners = &sockets.listeners;
+        let admin_address = sockets.admin.first();
+        let shared = Arc::new(Shared::new(
+            known.clock,
+            known.clients,
+            known.egress,
+            in_force.access_log,
+            in_force.terms,
+        ));
+        let site = Site::new(Arc::clone(&shared), known.controls, in_force.service);
+        let admin = Admin {
+            shared: Arc::clone(&shared),
+            connections: Arc::clone(&site.connections),
+            live: Arc::clone(&site.live),
+            traces: Arc::clone(&site.traces),
+            certificate: Arc::clone(&known.certificate),
+            addresses: listeners.iter().map(|listener| listener.address).collect(),
+            reloads: Reloads::default(),
+            settings: ArcSwap::from_pointee(in_force.admin),
+        };
+        let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
-            admin: admin
-                .first()
-                .and_then(|listener| listener.local_addr().ok()),
-            store: state_dir.as_deref().map(Store::file),
+            admin_address: admin_address.and_then(|listener| listener.local_addr().ok()),
+            store: config.state.dir.as_deref().map(Store::file),
+            config: ArcSwap::from_pointee(config),
             shared,
-            provider,
-            resumption,
-            quic_keys,
-            tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
-            quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
+            site: Arc::new(site),
+            admin: Arc::new(admin),
+            certificate: known.certificate,
+            provider: known.provider,
+            resumption: keys.resumption,
+            quic_keys: keys.quic,
+            tcp_tls: Arc::new(ArcSwap::from_pointee(keys.tcp_tls)),
+            quic_config: Arc::new(ArcSwap::from_pointee(keys.quic_config)),
             endpoints: Vec::new(),
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
             services: TaskTracker::new(),
         };
-        for listener in listeners {
-            server.serve(listener)?;
+        (server, known.store)
+    }
+
+    /// Starts what serves the server itself: the admin API, the agent's follower, the writer of the
+    /// store, and who looks after names, keys and certificates.
+    fn look_after(
+        &self,
+        admin_listeners: Vec<TcpListener>,
+        store: Option<Result<Store, StoreError>>,
+        secrets: Arc<Secrets>,
+    ) {
+        let (services, end) = (&self.services, &self.end);
+        for listener in admin_listeners {
+            let serving = admin::serve(listener, Arc::clone(&self.admin), end.clone());
+            services.spawn(serving);
         }
-        for listener in admin {
-            let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
-            server.services.spawn(serving);
+        if let Some(egress) = &self.shared.egress {
+            egress.start(services, end);
         }
-        if let Some(egress) = &server.shared.egress {
-            egress.start(&server.services, &server.end);
+        let config = self.config.load();
+        if let (Some(dir), Some(store)) = (config.state.dir.clone(), store) {
+            let writer = Writer::new(dir, store, &self.shared);
+            services.spawn(store::write_behind(writer, end.clone()));
         }
-        if let (Some(dir), Some(store)) = (state_dir, store) {
-            let writer = Writer::new(dir, store, &server.shared);
-            let writing = store::write_behind(writer, server.end.clone());
-            server.services.spawn(writing);
-        }
-        let warning = warn_of_coalescing(shards);
-        let end = server.end.clone();
-        server
-            .services
-            .spawn(async move { end.run_until_cancelled(warning).await });
-        let rotating = secrets::rotate_in_time(secrets, server.end.clone());
-        server.services.spawn(rotating);
-        let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
-        let watching = watch_certificate(shared, provider, server.end.clone());
-        server.services.spawn(watching);
-        Ok(server)
+        let warning = warn_of_coalescing(config.shards.clone());
+        let ended = end.clone();
+        services.spawn(async move { ended.run_until_cancelled(warning).await });
+        services.spawn(secrets::rotate_in_time(secrets, end.clone()));
+        let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.provider));
+        let certificate = Arc::clone(&self.certificate);
+        services.spawn(watch_certificate(
+            certificate,
+            shared,
+            provider,
+            end.clone(),
+        ));
     }
 
     fn serve(&mut self, listener: Listener) -> Result<(), ServerError> {
@@ -214,13 +232,12 @@ impl Server {
                 listener,
                 refused,
                 tls: Arc::clone(&self.tcp_tls),
-                shared: Arc::clone(&self.shared),
+                site: Arc::clone(&self.site),
                 tasks: self.connections.clone(),
-                stop: self.shared.stop.clone(),
             };
             self.connections.spawn(acceptor.run());
         }
-        let marks = Arc::clone(&self.shared.marks);
+        let marks = Arc::clone(&self.site.marks);
         let unvalidated = Arc::default();
         let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
         let socket = socket.map_err(failed("UDP"))?;
@@ -235,9 +252,8 @@ impl Server {
             endpoint: endpoint.clone(),
             local: address,
             config: Arc::clone(&self.quic_config),
-            shared: Arc::clone(&self.shared),
+            site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
-            stop: self.shared.stop.clone(),
             handshakes: Arc::default(),
             unvalidated,
         };
@@ -248,12 +264,12 @@ impl Server {
 
     /// Addresses that are served, with the ports that were chosen where 0 was asked for.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.shared.addresses
+        &self.admin.addresses
     }
 
     /// Address of the admin page.
     pub fn admin(&self) -> Option<SocketAddr> {
-        self.admin
+        self.admin_address
     }
 
     /// Whether clients can use MPTCP.
@@ -268,7 +284,7 @@ impl Server {
 
     /// The certificate in use.
     pub fn certificate(&self) -> &Certificate {
-        &self.shared.certificate
+        &self.certificate
     }
 
     /// Puts another configuration into force. Connections keep going; those that are open
@@ -290,7 +306,7 @@ impl Server {
 
     /// The next reload that the admin API is asked for, to be answered once it has happened.
     pub async fn next_reload(&self) -> Option<ReloadRequest> {
-        self.shared.reloads.next().await
+        self.admin.reloads.next().await
     }
 
     /// Counts a configuration that could not even be read.
@@ -301,28 +317,32 @@ impl Server {
     fn try_reload(&self, config: Config) -> Result<(), ServerError> {
         config.check()?;
         config.policy.validate()?;
-        check_unchanged(&self.shared.live().config, &config)?;
-        let available = available(&config.policy, &self.shared.controls)?;
+        let former = self.config.load_full();
+        check_unchanged(&former, &config)?;
+        let available = available(&config.policy, &self.site.controls)?;
         let model = load_model(&config)?;
         let settings = tls_settings(&config, &self.resumption);
-        let certificate = || Arc::clone(&self.shared.certificate);
+        let certificate = || Arc::clone(&self.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &self.quic_keys, &config)?;
+        let quic_config = quic_settings(quic_tls, &self.quic_keys, &config)?;
         let policy = config.policy.clone();
-        let classes = Classes::new(&config.classes)?;
-        let former = self.shared.live_full();
-        let live = live(config, &self.shared.certificate, Some(&former))?;
+        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
+        let former = (&former.log, self.shared.access_log());
+        let in_force = InForce::new(&config, &self.certificate, Some(former))?;
         // The last that can fail; from here on everything is put into force.
-        self.shared.certificate.reload(&self.provider)?;
+        self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
-        set_floor(&self.shared.controls, &policy);
+        set_floor(&self.site.controls, &policy);
         if let Some(egress) = &self.shared.egress {
             egress.set_rules(policy.clone(), classes);
         }
         self.shared.clients.set_rules(policy, model, available);
-        self.shared.set_live(live);
+        self.site.reload(in_force.service);
+        self.shared.reload(in_force.terms, in_force.access_log);
+        self.admin.settings.store(Arc::new(in_force.admin));
+        self.config.store(Arc::new(config));
         Ok(())
     }
 
@@ -339,13 +359,13 @@ impl Server {
     /// `timeouts.drain`, and writes the store. Gives the number of connections that had to
     /// be cut.
     pub async fn stop(self) -> usize {
-        let drain = self.shared.live().config.timeouts.drain;
-        self.shared.stop.cancel();
+        let drain = self.config.load().timeouts.drain;
+        self.site.stop.cancel();
         self.connections.close();
         let drained = tokio::time::timeout(drain, self.connections.wait()).await;
         let cut = match drained {
             Ok(()) => 0,
-            Err(_) => self.shared.connections.count(),
+            Err(_) => self.site.connections.count(),
         };
         for endpoint in &self.endpoints {
             endpoint.close(VarInt::from_u32(0x100), b"server stops");

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::EgressKey;
-use hikyaku_core::key::Key;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
@@ -24,7 +24,7 @@ use redb::{
 
 use crate::clients::{Changes, Clients};
 
-pub(crate) use writer::{Health, Writer, write_behind};
+pub(crate) use writer::{Writer, write_behind};
 
 const FILE: &str = "clients.redb";
 /// Text of a [`Key`] to an encoded estimate.
@@ -167,7 +167,7 @@ impl Store {
         self.read(CLIENTS, each)
     }
 
-    /// The same with what is known of routes.
+    /// Reads what is known of routes into `each`, as [`Store::load`] does for clients.
     pub(crate) fn load_routes(
         &self,
         each: impl FnMut(EgressKey, &[u8]) -> bool,

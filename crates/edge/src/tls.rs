@@ -4,7 +4,6 @@ mod certificate;
 mod description;
 mod load;
 mod names;
-mod tickets;
 
 use std::io;
 use std::net::IpAddr;
@@ -14,9 +13,9 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 
+use crate::secrets::Tickets;
 pub use certificate::{Certificate, Pair, Source};
 pub use description::Description;
-pub(crate) use tickets::{TicketKey, Tickets};
 
 /// Why no certificate could be made ready.
 #[derive(Debug, thiserror::Error)]

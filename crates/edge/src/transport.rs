@@ -1,9 +1,10 @@
 //! What a connection's sender shall do: where decisions meet transports.
 //!
-//! Both transports ask [`Clients::transport`](crate::clients::Clients::transport) when they accept a
-//! connection, before its handshake, and tell [`Conn::open`](crate::conn::Conn::open) what they could
-//! apply. While it lives, its meter compares [`Conn::chosen_congestion`](crate::conn::Conn) with what
-//! is in use, and tells of a switch.
+//! Both transports ask `Clients::transport` when they accept a
+//! connection, before its handshake, and report to `Conn::open` what they could
+//! apply. While it lives, its meter compares `Conn::chosen` with what is in use, and reports a switch.
+
+mod account;
 
 use std::io;
 
@@ -14,6 +15,7 @@ use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 use crate::listen::probe_congestion;
 use crate::tcp_cc::{Control, Controls};
+pub(crate) use account::{Flight, Snapshot, Stall, Window};
 
 /// What a new connection's sender shall do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +69,7 @@ pub(crate) fn available(
     let mut refused = None;
     for congestion in Congestion::ALL {
         let probed = match congestion {
-            // `Controls` has told what is missing.
+            // `Controls` has logged what is missing.
             Congestion::Floor if !controls.has_floors() => continue,
             Congestion::Floor => Ok(()),
             plain => probe_congestion(plain),

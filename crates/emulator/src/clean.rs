@@ -1,4 +1,4 @@
-//! `hikyaku lab clean`: removes what killed labs left behind.
+//! `hikyaku lab clean`: removes the remains of killed labs.
 
 use std::io::{self, Write};
 
@@ -8,27 +8,27 @@ use crate::link::leftovers::Leftovers;
 /// Arguments of `hikyaku lab clean`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CleanArgs {
-    /// Say what would be removed, and remove nothing
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Why nothing, or not all, was removed.
+/// The reason why nothing, or not everything, was removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CleanError {
-    /// Something could not be looked at or removed.
-    #[error("removing what killed labs left behind")]
+    /// A remain could not be examined or removed.
+    #[error("removing the remains of killed labs")]
     Link(#[from] LinkError),
-    /// Nobody reads what is written.
-    #[error("writing what is removed")]
+    /// The output could not be written.
+    #[error("writing the list of removed things")]
     Write(#[from] io::Error),
 }
 
-/// Removes the namespaces of labs that do not run any more, with the interfaces
-/// and processes inside, and their temporary directories, and takes back what they added to the machine's list of
-/// allowed congestion controls. Running labs, and whatever is not a lab's, are
-/// left alone. Writes one line for each thing removed.
+/// Removes the remains of labs that no longer run. They are namespaces with their interfaces and
+/// processes, temporary directories, and additions to the machine's list of allowed congestion
+/// controls. Running labs, and anything that is not a lab's, are left alone. Writes one line for
+/// each removed thing.
 ///
 /// # Errors
 /// Without privileges, or if something cannot be removed.

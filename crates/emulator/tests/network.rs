@@ -256,8 +256,8 @@ fn a_lan_joins_several_nodes_and_a_wire_two() {
     }
 }
 
-/// Opens a listener in `to` and sends to it from `from` for as long as `time`;
-/// returns the bytes that came.
+/// Opens a listener in `to` and sends to it from `from` for the duration `time`. Returns the bytes
+/// that came.
 fn transfer(from: &Netns, to: &Netns, address: &str, protocol: Protocol, time: Duration) -> u64 {
     let address: SocketAddr = address.parse().unwrap();
     let socket = || Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
@@ -356,7 +356,7 @@ fn mptcp_uses_both_of_two_paths() {
 }
 
 #[test]
-fn what_cannot_be_built_is_named_and_leaves_nothing() {
+fn failed_parts_are_named_and_leave_nothing() {
     if !rustix::process::geteuid().is_root() {
         skip(&this_test(), "networks of namespaces need root");
         return;
@@ -410,7 +410,7 @@ fn what_cannot_be_built_is_named_and_leaves_nothing() {
 }
 
 #[test]
-fn a_panic_leaves_nothing_and_ends_what_runs_inside() {
+fn a_panic_leaves_nothing_and_ends_processes_inside() {
     let Some(network) = network(ROUTED) else {
         return;
     };

@@ -12,8 +12,8 @@ struct Command {
     args: SelftestArgs,
 }
 
-/// What depends on nothing but the emulator. Rates, times and CPU figures are those
-/// of an optimised build on a machine that does nothing else.
+/// Checks that depend on nothing but the emulator. Rates, times and CPU figures are those of an
+/// optimised build on an otherwise idle machine.
 const CERTAIN: &[&str] = &[
     "loss 0.1%",
     "loss 1%",

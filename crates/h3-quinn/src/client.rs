@@ -20,11 +20,11 @@ use crate::shared::{Exchange, Shared, number};
 #[derive(Clone)]
 pub struct Client(Arc<Shared>);
 
-/// Keeps a client's connection going until it ends; resolves to why.
+/// Moves the bytes of a client's connection until it ends, and resolves to the reason.
 pub struct Driver(Unidirectional);
 
 impl Client {
-    /// Speaks HTTP/3 on `quic`. The [`Driver`] is to be polled for as long as the client is used.
+    /// Begins HTTP/3 on `quic`. The [`Driver`] has to be polled for as long as the client is used.
     pub fn new(quic: quinn::Connection, config: Config) -> (Self, Driver) {
         let shared = Shared::new(quic, Connection::client(config));
         let driver = Driver(Unidirectional::new(Arc::clone(&shared)));
@@ -36,10 +36,10 @@ impl Client {
         self.0.going_away.load(Ordering::Relaxed)
     }
 
-    /// Opens a stream for a request, and has its head sent with what is sent next.
+    /// Opens a stream for a request. Its head leaves with the first content, or at the end.
     ///
     /// # Errors
-    /// [`StreamError::GoingAway`], [`StreamError::Unsent`], and what ended the connection.
+    /// [`StreamError::GoingAway`], [`StreamError::Unsent`], and the end of the connection.
     pub async fn request(
         &self,
         head: &RequestHead,

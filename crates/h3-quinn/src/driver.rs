@@ -1,4 +1,4 @@
-//! Moves the bytes of unidirectional streams.
+//! The bytes of unidirectional streams, moved between the engine and quinn.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MAX_READ: usize = 16 * 1024;
 
 type Accepting = Pin<Box<dyn Stream<Item = Result<RecvStream, ConnectionError>> + Send + Sync>>;
 
-/// The part of a connection that is no request: control streams and compression.
+/// The driver of the control and QPACK streams.
 pub(crate) struct Unidirectional {
     shared: Arc<Shared>,
     accepting: Accepting,
@@ -41,7 +41,7 @@ impl Unidirectional {
         }
     }
 
-    /// Moves what there is; pending until the connection ends.
+    /// Moves the bytes that there are. Pending until the connection ends.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<StreamError> {
         self.shared.driver.register(cx.waker());
         if let Poll::Ready(error) = self.poll_incoming(cx) {
@@ -53,7 +53,8 @@ impl Unidirectional {
             match event {
                 Event::Unblocked { stream } => self.shared.unblocked(stream),
                 Event::GoAway { .. } => self.shared.going_away.store(true, Ordering::Relaxed),
-                // Settings are looked up, and priorities are those that a request begins with.
+                // Settings are looked up when needed, and requests keep the priorities with which
+                // they begin.
                 Event::Settings(_) | Event::Priority { .. } => {}
             }
         }
@@ -82,7 +83,7 @@ impl Unidirectional {
                 Ok(true) => index += 1,
                 Ok(false) => drop(self.incoming.swap_remove(index)),
                 Err(error) => {
-                    // Closed by `check`.
+                    // `check` has closed the connection.
                     return Poll::Ready(error.into());
                 }
             }
@@ -90,14 +91,14 @@ impl Unidirectional {
         Poll::Pending
     }
 
-    /// Reads what has arrived of a stream. Returns whether more is to be read of it.
+    /// Reads the bytes of a stream that have arrived. Returns whether more are to be read.
     fn poll_read(&mut self, index: usize, cx: &mut Context<'_>) -> Result<bool, Error> {
         let shared = &self.shared;
         let stream = &mut self.incoming[index];
         let id = number(stream.id());
         loop {
             let read = {
-                // Cancel-safe: as long as it is pending nothing was read.
+                // Cancel-safe: while it is pending, no byte is taken.
                 let read = pin!(stream.read_chunk(MAX_READ, true));
                 match read.poll(cx) {
                     Poll::Ready(read) => read,
@@ -112,14 +113,14 @@ impl Unidirectional {
                     let reset = shared.http().reset(id);
                     return shared.check(reset).map(|()| false);
                 }
-                // Whoever waits for requests hears of it.
+                // Those that wait for requests get the error.
                 Err(_) => return Ok(false),
             };
             match shared.check(received)? {
                 Incoming::Read if ended => return Ok(false),
                 Incoming::Read => {}
                 Incoming::Stop(code) => {
-                    // Fails only where the stream is closed already.
+                    // It fails only if the stream is closed already.
                     let _ = stream.stop(varint(code.value()));
                     return Ok(false);
                 }

@@ -1,17 +1,17 @@
-//! What ends a request.
+//! Errors of requests.
 
 use hikyaku_h3::error::{Code, Error};
 use hikyaku_h3::stream::Unsent;
 use quinn::{ConnectionError, ReadError, WriteError};
 
-/// Why a message was not received or sent whole.
+/// Why a message was not received or sent to its end.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The peer broke the protocol; stream or connection were ended for it.
+    /// The peer broke the protocol, which ended the stream or the connection.
     #[error("HTTP/3: {0}")]
     Protocol(#[from] Error),
-    /// The peer gave its message up, with this code (RFC 9114 §8.1).
+    /// The peer gave its message up with this code (RFC 9114 §8.1).
     #[error("the peer reset the stream: code {0:#x}")]
     Reset(u64),
     /// The peer wants no more of the message, with this code (RFC 9114 §8.1).
@@ -35,7 +35,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The code that the peer gave with a reset or stop, or that its fault has (RFC 9114 §8.1).
+    /// The code of the peer's reset, stop or violation (RFC 9114 §8.1).
     pub fn code(&self) -> Option<u64> {
         match self {
             Self::Reset(code) | Self::Stopped(code) => Some(*code),
@@ -44,12 +44,12 @@ impl StreamError {
         }
     }
 
-    /// Whether it is the peer's doing, rather than this endpoint's or the network's.
+    /// Whether the peer caused the error, rather than this endpoint or the network.
     pub(crate) const fn is_of_peer(&self) -> bool {
         matches!(self, Self::Protocol(_) | Self::Reset(_) | Self::Stopped(_))
     }
 
-    /// What the peer did wrong: the code to end the stream with.
+    /// The code with which to end the stream after a violation by the peer.
     pub const fn fault(&self) -> Option<Code> {
         match self {
             Self::Protocol(error) => Some(error.code()),

@@ -1,8 +1,4 @@
-//! HTTP/3 over quinn: moves bytes between [`hikyaku_h3`]'s engine and QUIC's streams.
-//!
-//! A [`Server`] gives requests as a [`Receiving`] and a [`Sending`] side; a [`Client`] makes them
-//! of requests that it sends. Content is not copied on its way. Nothing is read of a stream before
-//! it is asked for, so that QUIC's flow control holds the peer back.
+#![doc = include_str!("../README.md")]
 
 mod client;
 mod driver;

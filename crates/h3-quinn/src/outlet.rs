@@ -15,16 +15,16 @@ type Opening = Pin<Box<dyn Stream<Item = Result<SendStream, ConnectionError>> + 
 
 /// Why the streams end.
 pub(crate) enum Ended {
-    /// The peer asked to stop one of them.
+    /// The peer asked to stop one of the streams.
     Stopped(Outgoing),
     Connection(ConnectionError),
 }
 
-/// Opens the streams, and writes what the engine has for them.
+/// Opens the streams, and writes the engine's bytes to them.
 pub(crate) struct Outlets {
     opening: Opening,
     open: Vec<Outlet>,
-    /// What was taken from the engine last, until it is written.
+    /// The bytes that were last taken from the engine, until they are written.
     pending: Option<(Outgoing, Bytes)>,
 }
 
@@ -36,7 +36,7 @@ struct Outlet {
 
 impl Outlets {
     pub(crate) fn new(quic: quinn::Connection) -> Self {
-        // quinn's futures forget their wakers when dropped, so they are kept in a stream.
+        // quinn's futures forget their wakers when dropped, and so are kept in a stream.
         let opening = stream::unfold(quic, |quic| async { Some((quic.open_uni().await, quic)) });
         Self {
             opening: Box::pin(opening),
@@ -45,7 +45,7 @@ impl Outlets {
         }
     }
 
-    /// Writes what can be written; pending for as long as nothing is wrong.
+    /// Writes the bytes that can be written. Pending as long as there is no error.
     pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<Ended> {
         for outlet in &mut self.open {
             if outlet.stopped.as_mut().poll(cx).is_ready() {
@@ -88,7 +88,7 @@ impl Outlets {
         };
         let stream = &mut self.open[index].stream;
         while !bytes.is_empty() {
-            // Cancel-safe: as long as it is pending nothing was written.
+            // Cancel-safe: while it is pending, no byte is written.
             let write = pin!(stream.write_chunks(std::slice::from_mut(bytes)));
             match ready!(write.poll(cx)) {
                 Ok(_) => {}
@@ -102,7 +102,7 @@ impl Outlets {
     }
 
     fn add(&mut self, kind: Outgoing, stream: SendStream) -> usize {
-        // Settings and compression before any response.
+        // Settings and compression leave before any response.
         let _ = stream.set_priority(PRIORITY);
         let stopped = Box::pin(stream.stopped());
         self.open.push(Outlet {
@@ -114,5 +114,5 @@ impl Outlets {
     }
 }
 
-/// Above that of any request.
+/// A priority above that of any request.
 const PRIORITY: i32 = 16;

@@ -18,19 +18,19 @@ use crate::shared::{Exchange, Shared, varint};
 /// Bytes taken from a stream at once.
 const MAX_READ: usize = 64 * 1024;
 
-/// A message that arrives: first its head, then its body.
+/// A message that is received: first its head, then its body.
 ///
-/// Dropped before its end, the peer is asked to stop.
+/// Dropped before its end, it asks the peer to stop.
 pub struct Receiving<H: Head> {
     shared: Arc<Shared>,
     exchange: Arc<Exchange>,
     stream: RecvStream,
     reader: Reader<H>,
-    /// What the peer is asked to stop with.
+    /// The code with which to ask the peer to stop.
     stop: Code,
-    /// The stream has ended, or was reset.
+    /// Whether the stream has ended, or was reset.
     over: bool,
-    /// What comes next, where somebody wanted to know whether anything does.
+    /// The next part, if a caller has looked whether there is one.
     peeked: Option<Read<H>>,
     size: SizeHint,
 }
@@ -58,17 +58,17 @@ impl<H: Head> Receiving<H> {
     /// Waits for a header section: a request's, or the next one of a response.
     ///
     /// # Errors
-    /// [`StreamError::TooLarge`], and whatever ended the stream before.
+    /// [`StreamError::TooLarge`], and the error that ended the stream before.
     pub async fn head(&mut self) -> Result<H, StreamError> {
         match poll_fn(|cx| self.poll_read(cx)).await? {
             Read::Head(head) => Ok(head),
             Read::TooLarge => Err(StreamError::TooLarge),
-            // The engine gives nothing else before.
+            // The engine returns no other part before the head.
             _ => Err(StreamError::Closed),
         }
     }
 
-    /// Sets how long the body is said to be, in bytes, such as by Content-Length.
+    /// Sets the announced length of the body in bytes, such as by Content-Length.
     pub fn expect(&mut self, length: u64) {
         self.size = SizeHint::with_exact(length);
     }
@@ -76,15 +76,15 @@ impl<H: Head> Receiving<H> {
     /// Waits until it is known whether a body follows the head. Returns whether one does.
     ///
     /// # Errors
-    /// What ended the stream.
+    /// The error that ended the stream.
     pub async fn has_body(&mut self) -> Result<bool, StreamError> {
         poll_fn(|cx| self.poll_has_body(cx)).await
     }
 
-    /// Whether a body follows the head, as far as that is known without waiting.
+    /// Whether it is known, without waiting, that no body follows the head.
     pub fn is_known_empty(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        // What is wrong shows again when the body is read.
+        // Reading the body returns the error again.
         matches!(self.poll_has_body(&mut cx), Poll::Ready(Ok(false)))
     }
 
@@ -102,7 +102,7 @@ impl<H: Head> Receiving<H> {
             match self.shared.check(read) {
                 Ok(Read::NeedsInput) => ready!(self.poll_receive(cx))?,
                 Ok(Read::Blocked) if registered => return Poll::Pending,
-                // It may be unblocked before the waker is there.
+                // The section may be unblocked before the waker is registered.
                 Ok(Read::Blocked) => {
                     self.shared.wait_unblocked(self.reader.stream(), cx.waker());
                     registered = true;
@@ -119,7 +119,7 @@ impl<H: Head> Receiving<H> {
     /// Takes the stream's next chunk.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         let read = {
-            // Cancel-safe: as long as it is pending nothing was read.
+            // Cancel-safe: while it is pending, no byte is taken.
             let read = pin!(self.stream.read_chunk(MAX_READ, true));
             ready!(read.poll(cx))
         };
@@ -169,7 +169,7 @@ impl<H: Head + Unpin> Body for Receiving<H> {
             Ok(Read::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
             Ok(Read::End) => None,
             Ok(Read::TooLarge) => Some(Err(StreamError::TooLarge)),
-            // A second head is an error of the engine's.
+            // For a second head, the engine returns an error.
             Ok(_) => Some(Err(StreamError::Closed)),
             Err(error) => Some(Err(error)),
         })
@@ -186,12 +186,12 @@ impl<H: Head + Unpin> Body for Receiving<H> {
 
 impl<H: Head> Drop for Receiving<H> {
     fn drop(&mut self) {
-        // What has arrived already need not be stopped.
+        // A message that has arrived need not be stopped.
         if self.is_known_empty() {
             return;
         }
         if !self.over {
-            // Fails only where the stream is closed already.
+            // It fails only if the stream is closed already.
             let _ = self.stream.stop(varint(self.stop.value()));
         }
         self.shared.abandon(self.reader.stream());

@@ -23,19 +23,19 @@ pub type Acknowledged =
 
 /// A message that is sent: head, content, trailers, end.
 ///
-/// Dropped before [`Sending::finish`], the stream is reset.
+/// Dropped before [`Sending::finish`], it resets the stream.
 pub struct Sending<H> {
     shared: Arc<Shared>,
     exchange: Arc<Exchange>,
     stream: SendStream,
     writer: Writer<H>,
-    /// Frames' headers and field sections.
+    /// Headers of frames, and field sections.
     out: BytesMut,
-    /// What is to be written: `out` as it was, then content. Empty chunks are done with.
+    /// The bytes to write: first former bytes of `out`, then content. Empty chunks are written.
     pending: [Bytes; 2],
-    /// What the stream is reset with; `None` once it is finished.
+    /// The code with which to reset the stream; `None` once it is finished.
     reset: Option<Code>,
-    /// Whether the peer stops the stream, once somebody wants to know.
+    /// Resolves when the peer stops the stream; set once a caller asks for it.
     stopped: Option<Acknowledged>,
 }
 
@@ -63,15 +63,16 @@ impl<H> Sending<H> {
         self.writer.stream()
     }
 
-    /// Whether the message may have content: not a response to HEAD, nor a 204 or 304.
+    /// Whether the message may have content: not in a response to HEAD, nor in a 204 or 304.
     pub fn takes_content(&self) -> bool {
         self.writer.takes_content()
     }
 
-    /// Sends content, after what waits to be sent. Ready when QUIC has it.
+    /// Sends content, after all that waits to be sent. Ready when QUIC has taken it.
     ///
     /// # Errors
-    /// [`StreamError::Unsent`] where it is not as the head says, and what ended the stream.
+    /// [`StreamError::Unsent`] if the content contradicts the head, and the error that ended the
+    /// stream.
     pub async fn data(&mut self, content: Bytes) -> Result<(), StreamError> {
         self.flush().await?;
         self.writer.data(content.len(), &mut self.out)?;
@@ -79,10 +80,11 @@ impl<H> Sending<H> {
         self.flush().await
     }
 
-    /// Sends trailers, after what waits to be sent.
+    /// Sends trailers, after all that waits to be sent.
     ///
     /// # Errors
-    /// As [`Sending::data`].
+    /// [`StreamError::Unsent`] if the trailers contradict the head, and the error that ended the
+    /// stream.
     pub async fn trailers(&mut self, trailers: &HeaderMap) -> Result<(), StreamError> {
         let written = self
             .writer
@@ -91,15 +93,15 @@ impl<H> Sending<H> {
         self.flush().await
     }
 
-    /// Waits until QUIC has everything.
+    /// Waits until QUIC has taken all bytes.
     ///
     /// # Errors
-    /// What ended the stream.
+    /// The error that ended the stream.
     pub async fn flush(&mut self) -> Result<(), StreamError> {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// As [`Sending::flush`].
+    /// Polls for QUIC to take all bytes; see [`Sending::flush`].
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         loop {
             let written = self.pending.iter().take_while(|c| c.is_empty()).count();
@@ -111,7 +113,7 @@ impl<H> Sending<H> {
                 continue;
             }
             let write = {
-                // Cancel-safe: as long as it is pending nothing was written.
+                // Cancel-safe: while it is pending, no byte is written.
                 let write = pin!(self.stream.write_chunks(&mut self.pending[written..]));
                 ready!(write.poll(cx))
             };
@@ -137,10 +139,10 @@ impl<H> Sending<H> {
         Poll::Ready(())
     }
 
-    /// Ends the message, after what waits to be sent.
+    /// Ends the message, after all that waits to be sent.
     ///
     /// # Errors
-    /// [`StreamError::Unsent`] where content is missing, and what ended the stream.
+    /// [`StreamError::Unsent`] if content is missing, and the error that ended the stream.
     pub async fn finish(mut self) -> Result<Acknowledged, StreamError> {
         self.writer.finish()?;
         self.flush().await?;
@@ -149,25 +151,26 @@ impl<H> Sending<H> {
         Ok(Box::pin(self.stream.stopped()))
     }
 
-    /// Gives the message up.
+    /// Gives the message up, and resets the stream with `code`.
     pub fn reset(mut self, code: Code) {
         self.reset = Some(code);
     }
 
     fn set_priority(&self, priority: Priority) {
-        // Fails only where the stream is closed already.
+        // It fails only if the stream is closed already.
         let _ = self.stream.set_priority(-i32::from(priority.urgency));
     }
 }
 
 impl Sending<response::Parts> {
-    /// Takes note of the request that is answered: by its method and priority.
+    /// Sets the method and priority of the request that is answered.
     pub fn answers(&mut self, method: &Method, priority: Priority) {
         self.writer.answers(method);
         self.set_priority(priority);
     }
 
-    /// Has a head sent: interim ones (1xx), then the final one. It leaves with what is sent next.
+    /// Adds a header section: interim ones (1xx), then the final one. It leaves with the next
+    /// content, or at the end.
     ///
     /// # Errors
     /// [`StreamError::Unsent`].
@@ -176,14 +179,14 @@ impl Sending<response::Parts> {
         Ok(self.writer.head(status, headers, http, &mut self.out)?)
     }
 
-    /// The response was sent whole: what it was sent on counts as used well.
+    /// Counts the response as sent to its end, which earns the client further cancellations.
     pub fn complete(&self) {
         self.exchange.complete();
     }
 }
 
 impl Sending<RequestHead> {
-    /// Has the head sent. It leaves with what is sent next.
+    /// Adds the header section. It leaves with the first content, or at the end.
     ///
     /// # Errors
     /// [`StreamError::Unsent`].
@@ -196,7 +199,7 @@ impl Sending<RequestHead> {
 impl<H> Drop for Sending<H> {
     fn drop(&mut self) {
         if let Some(code) = self.reset {
-            // Fails only where the stream is closed already.
+            // It fails only if the stream is closed already.
             let _ = self.stream.reset(varint(code.value()));
         }
     }

@@ -27,7 +27,7 @@ pub struct Server {
     accepting: Accepting,
 }
 
-/// A request that begins to arrive, and its response to come.
+/// A request that begins to arrive, with its response.
 pub struct Request {
     /// The request.
     pub receiving: Receiving<RequestHead>,
@@ -36,9 +36,9 @@ pub struct Request {
 }
 
 impl Server {
-    /// Speaks HTTP/3 on `quic`.
+    /// Begins HTTP/3 on `quic`.
     pub fn new(quic: quinn::Connection, config: Config) -> Self {
-        // quinn's futures forget their wakers when dropped, so they are kept in a stream.
+        // quinn's futures forget their wakers when dropped, and so are kept in a stream.
         let accepting = stream::unfold(quic.clone(), |quic| async {
             Some((quic.accept_bi().await, quic))
         });
@@ -50,11 +50,11 @@ impl Server {
         }
     }
 
-    /// Accepts the next request, and keeps the connection going: it is to be polled for as long as
-    /// requests are answered.
+    /// Accepts the next request, and moves the bytes of control streams. It has to be polled for as
+    /// long as requests are answered.
     ///
     /// # Errors
-    /// What ended the connection; it is closed.
+    /// The error that ended the connection, which is closed.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Request, StreamError>> {
         loop {
             if let Poll::Ready(error) = self.unidirectional.poll(cx) {
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Says that the server stops (RFC 9114 §5.2).
+    /// Announces that the server stops (RFC 9114 §5.2).
     pub fn shutdown(&mut self, step: Shutdown) {
         self.shared.http().shutdown(step);
     }
@@ -83,7 +83,7 @@ impl Server {
         let accepted = self.shared.http().accept(id);
         let Some((reader, writer)) = self.shared.check(accepted)? else {
             let code = varint(Code::RequestRejected.value());
-            // Fail only where the stream is closed already.
+            // These fail only if the stream is closed already.
             let _ = send.reset(code);
             let _ = recv.stop(code);
             return Ok(None);

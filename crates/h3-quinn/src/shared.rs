@@ -1,4 +1,4 @@
-//! What the streams of a connection share.
+//! The state that the streams of a connection share.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -13,13 +13,13 @@ use hikyaku_h3::error::{Code, Error};
 use parking_lot::{Mutex, MutexGuard};
 use quinn::VarInt;
 
-/// A connection, for its driver and its streams.
+/// A connection, shared by its driver and its streams.
 pub(crate) struct Shared {
     pub(crate) quic: quinn::Connection,
     http: Mutex<Connection>,
-    /// The one that moves the bytes of unidirectional streams.
+    /// Wakes the driver of unidirectional streams.
     pub(crate) driver: AtomicWaker,
-    /// The server takes no more requests.
+    /// Whether the server takes no more requests.
     pub(crate) going_away: AtomicBool,
     /// Readers whose sections wait for the peer's QPACK encoder, by their streams.
     blocked: Mutex<HashMap<u64, Waker>>,
@@ -36,7 +36,7 @@ impl Shared {
         })
     }
 
-    /// The engine; what it has to send afterwards is sent.
+    /// Locks the engine. The driver then sends the bytes that the engine has for it.
     pub(crate) fn http(&self) -> Engine<'_> {
         Engine {
             http: self.http.lock(),
@@ -44,12 +44,12 @@ impl Shared {
         }
     }
 
-    /// Closes the connection for an error of the engine's.
+    /// Closes the connection after an error of the engine.
     pub(crate) fn close(&self, code: Code, reason: &str) {
         self.quic.close(varint(code.value()), reason.as_bytes());
     }
 
-    /// Acts on what an operation of the engine found, where that concerns the whole connection.
+    /// Closes the connection if the result is an error of the whole connection.
     pub(crate) fn check<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result
             && error.is_of_connection()
@@ -59,7 +59,7 @@ impl Shared {
         result
     }
 
-    /// Has the reader of `stream` woken when its section can be decoded.
+    /// Registers a waker for the time when the section of `stream` can be decoded.
     pub(crate) fn wait_unblocked(&self, stream: u64, waker: &Waker) {
         self.blocked.lock().insert(stream, waker.clone());
     }
@@ -70,16 +70,16 @@ impl Shared {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Nobody reads `stream` any more, though its message was not whole.
+    /// Notes that an incomplete message of `stream` is not read any more.
     pub(crate) fn abandon(&self, stream: u64) {
         self.blocked.lock().remove(&stream);
         let abandoned = self.http().abandon(stream);
-        // The connection is closed where that is an error, and nobody is here to hear of it.
+        // An error closes the connection, and no caller is here to get it.
         let _ = self.check(abandoned);
     }
 }
 
-/// The locked engine. Dropped, it wakes the driver if there is something to send.
+/// The locked engine. When dropped, it wakes the driver if there is something to send.
 pub(crate) struct Engine<'a> {
     http: MutexGuard<'a, Connection>,
     driver: &'a AtomicWaker,
@@ -107,7 +107,7 @@ impl Drop for Engine<'_> {
     }
 }
 
-/// A request and its response, of which two sides know: it ends when both are dropped.
+/// A request with its response. Both sides share it, and it ends when both are dropped.
 pub(crate) struct Exchange {
     shared: Arc<Shared>,
     stream: u64,
@@ -125,12 +125,12 @@ impl Exchange {
         })
     }
 
-    /// The response was sent, or received, whole.
+    /// Notes that the response was sent, or received, to its end.
     pub(crate) fn complete(&self) {
         self.complete.store(true, Ordering::Relaxed);
     }
 
-    /// The peer gave it up, or broke the protocol.
+    /// Notes that the peer gave the request up, or broke the protocol.
     pub(crate) fn cancelled(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -144,12 +144,12 @@ impl Drop for Exchange {
             (false, false) => End::Failed,
         };
         let ended = self.shared.http().end(self.stream, end, Instant::now());
-        // As for an abandoned stream.
+        // An error closes the connection, and no caller is here to get it.
         let _ = self.shared.check(ended);
     }
 }
 
-/// A code as QUIC carries it; all of HTTP/3's fit.
+/// A code as an integer of QUIC; all codes of HTTP/3 fit.
 pub(crate) fn varint(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }

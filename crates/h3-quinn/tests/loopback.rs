@@ -1,4 +1,4 @@
-//! Requests over real sockets, also the ones that end badly.
+//! Requests over real sockets, also those that fail.
 #![allow(clippy::unwrap_used)]
 
 use std::future::poll_fn;
@@ -90,7 +90,7 @@ async fn expect_service(client: &Client) {
     );
 }
 
-/// Reads requests to their end and answers with as many bytes as came, and a megabyte.
+/// Reads requests to their end, and answers with as many bytes and a megabyte.
 async fn echo_and_a_megabyte(request: Incoming) {
     let (mut receiving, mut sending) = (request.receiving, request.sending);
     let answered = async {
@@ -102,7 +102,7 @@ async fn echo_and_a_megabyte(request: Incoming) {
         sending.data(Bytes::from(vec![2; 1_000_000])).await?;
         sending.finish().await
     };
-    // A client that went away is part of these tests.
+    // A client that leaves is part of these tests.
     let _ = answered.await;
 }
 
@@ -149,7 +149,7 @@ async fn a_stream_given_up_in_any_state_leaves_the_connection_usable() {
     for state in 0..40 {
         let (sending, mut receiving) = begin(&client).await;
         match state % 4 {
-            // Dropped at once, while the server reads the body.
+            // The client drops it at once, while the server reads the body.
             0 => {}
             1 => sending.reset(Code::RequestCancelled),
             2 => {
@@ -235,7 +235,7 @@ async fn an_endless_header_section_is_refused() {
     })
     .await;
     let (mut send, mut receive) = quic.open_bi().await.unwrap();
-    // HEADERS that announce 1 GiB - 1.
+    // A HEADERS frame that announces 1 GiB - 1.
     send.write_all(&[1, 0xbf, 0xff, 0xff, 0xff]).await.unwrap();
     let answer = receive.read_to_end(1000).await.unwrap();
     assert_eq!(answer[0], 1, "HEADERS: {answer:?}");

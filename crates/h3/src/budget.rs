@@ -1,13 +1,13 @@
-//! Bounds on what a peer sends to no use.
+//! Bounds on traffic by which a peer causes work without use.
 
 use std::time::{Duration, Instant};
 
 use crate::error::{Code, Error};
 
-/// Bytes that may be sent to no use: allowed ones are few, and useful ones earn more.
+/// The bytes that a peer may send without use. The allowance is small, and useful bytes raise it.
 ///
-/// A frame without use costs [`Budget::FRAME`] bytes beside its own, since handling it takes
-/// time however short it is.
+/// A frame without use costs [`Budget::FRAME`] bytes beside its own, since handling it takes time
+/// however short it is.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
@@ -15,18 +15,18 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// What handling a frame costs, in bytes.
+    /// The cost of handling a frame, in bytes.
     const FRAME: u64 = 32;
 
-    /// Allows `max` bytes, and never more at a time.
+    /// Makes a budget of `max` bytes, which it never exceeds.
     pub(crate) fn new(max: u64) -> Self {
         Self { left: max, max }
     }
 
-    /// Takes note of `bytes` without use.
+    /// Counts `bytes` without use.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where more was sent than allowed.
+    /// `H3_EXCESSIVE_LOAD` if more was sent than allowed.
     pub(crate) fn spend(&mut self, bytes: u64) -> Result<(), Error> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
@@ -40,29 +40,29 @@ impl Budget {
         }
     }
 
-    /// Takes note of a frame without use that has `length` bytes of content.
+    /// Counts a frame without use that has `length` bytes of content.
     ///
     /// # Errors
-    /// As [`Budget::spend`].
+    /// `H3_EXCESSIVE_LOAD` if more was sent than allowed.
     pub(crate) fn spend_frame(&mut self, length: u64) -> Result<(), Error> {
         self.spend(length.saturating_add(Self::FRAME))
     }
 
-    /// Takes note of what allows `bytes` more without use.
+    /// Allows `bytes` more without use.
     pub(crate) fn earn(&mut self, bytes: u64) {
         self.left = self.left.saturating_add(bytes).min(self.max);
     }
 }
 
-/// Requests that a client may cancel before they are answered (CVE-2023-44487's kind).
+/// The requests that a client may cancel before they are answered (CVE-2023-44487 and its kind).
 ///
-/// Each costs one; each answered request and each tenth of a second gives one back. Somebody
-/// who scrolls, seeks or leaves a page stays within; a flood is over after `max` requests.
+/// Each cancellation costs one. Each answered request and each tenth of a second gives one back.
+/// Somebody who scrolls, seeks or leaves a page stays within; a flood is over after `max` requests.
 #[derive(Debug)]
 pub(crate) struct Cancellations {
     left: u32,
     max: u32,
-    /// Until when time has been given back for.
+    /// The time up to which elapsed time has been credited.
     refilled: Option<Instant>,
 }
 
@@ -77,15 +77,15 @@ impl Cancellations {
         }
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn on_complete(&mut self) {
         self.earn(1);
     }
 
-    /// A request was cancelled at `now`.
+    /// Counts a request that was cancelled at `now`.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where too many were.
+    /// `H3_EXCESSIVE_LOAD` if too many were.
     pub(crate) fn on_cancelled(&mut self, now: Instant) -> Result<(), Error> {
         self.refill(now);
         self.left = self.left.checked_sub(1).ok_or(Error::connection(
@@ -101,7 +101,7 @@ impl Cancellations {
         let count = gone.as_millis() / Self::GIVES_ONE.as_millis();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         self.earn(count);
-        // What is left of a tenth counts for the next.
+        // The rest of a tenth counts for the next.
         self.refilled = match Self::GIVES_ONE.checked_mul(count) {
             Some(counted) => since.checked_add(counted),
             None => Some(now),

@@ -1,4 +1,4 @@
-//! What the streams of a connection share.
+//! The state that the streams of a connection share.
 
 mod config;
 mod control;
@@ -30,13 +30,14 @@ use priorities::Priorities;
 use unidirectional::Kind;
 pub use unidirectional::{Incoming, Outgoing};
 
-/// The part of an HTTP/3 connection that its streams share (RFC 9114 §3.3, §6.2): control
-/// streams, field compression, the order to stop, and bounds on what a peer may cause.
+/// The part of an HTTP/3 connection that its streams share (RFC 9114 §3.3, §6.2). It has the
+/// control streams, field compression, the order to stop, and bounds on a peer's demands.
 ///
-/// It does no I/O and knows no clock: what arrives is given to it, what is to be sent is
-/// taken from it. Messages are read and written by [`Reader`]s and [`Writer`]s, one of each
-/// for a request stream, which come here for field sections alone.
+/// It does no I/O and knows no clock: the caller hands received bytes in and takes bytes for
+/// sending out. A [`Reader`] and a [`Writer`] for each request stream read and write messages. They
+/// use the connection for field sections alone.
 ///
+/// After an error of the connection, the caller can only close it.
 /// After an error of the connection it is of no use but to be closed.
 #[derive(Debug)]
 pub struct Connection {
@@ -44,16 +45,16 @@ pub struct Connection {
     config: Config,
     decoder: qpack::Decoder,
     encoder: qpack::Encoder,
-    /// Sections that waited, until their readers take them.
+    /// Decoded sections that waited, until their readers take them.
     unblocked: BTreeMap<u64, Decoded>,
     control: Control,
     /// The peer's unidirectional streams, by their identifiers.
     incoming: BTreeMap<u64, Kind>,
-    /// What our control stream is to carry.
+    /// The bytes to send on the control stream.
     control_output: BytesMut,
-    /// Bytes of decoder instructions at most that nobody took.
+    /// The largest number of bytes in decoder instructions that nobody took.
     decoder_output: usize,
-    /// Which of our streams have their type.
+    /// The own streams whose type has been sent.
     begun: [bool; 3],
     goaway: GoAway,
     /// Requests that have not ended.
@@ -70,27 +71,28 @@ enum Role {
     Client,
 }
 
-/// Something that the peer said, or that it brought about.
+/// News from the peer, or caused by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer's settings are known. Once, and not necessarily before the first request.
+    /// The peer's settings arrived. Once, and not necessarily before the first request.
     Settings(Settings),
-    /// A reader that answered `Blocked` is to be polled again.
+    /// A reader that returned `Blocked` is to be polled again.
     Unblocked {
         /// The reader's stream.
         stream: u64,
     },
-    /// A client wants the response of an open request sooner or later than it said before
-    /// (RFC 9218 §7).
+    /// The client changed the priority of an open request's response (RFC 9218 §7).
     Priority {
         /// The request's stream.
         stream: u64,
-        /// What it wants now.
+        /// The new priority.
         priority: Priority,
     },
-    /// The peer stops (RFC 9114 §5.2). At a client: the requests on streams from `id` on were
-    /// not processed and may be sent again elsewhere, and no more can be opened. At a server
-    /// it concerns pushes only: open requests are answered as ever.
+    /// The peer stops (RFC 9114 §5.2).
+    ///
+    /// At a client: requests on streams from `id` on were not processed and may be sent again
+    /// elsewhere. No more requests can be opened. At a server it concerns pushes only, and open
+    /// requests are answered as before.
     GoAway {
         /// Stream identifier at a client, Push ID at a server.
         id: u64,
@@ -100,21 +102,20 @@ pub enum Event {
 /// Bytes for one of the endpoint's own unidirectional streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The stream, which is opened when there is a first output for it.
+    /// The stream, which is to be opened at its first output.
     pub stream: Outgoing,
-    /// What it carries next; its type is among the first.
+    /// The next bytes. The first ones begin with the stream's type.
     pub bytes: Bytes,
 }
 
 /// How a request ended, for [`Connection::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The response was sent, or received, whole.
+    /// The response was sent, or received, as a whole.
     Complete,
-    /// The peer's fault or wish: it reset the stream, stopped the response, or sent a malformed
-    /// message.
+    /// The peer reset the stream, stopped the response, or sent a malformed message.
     Cancelled,
-    /// This endpoint's own fault or wish.
+    /// This endpoint failed, or gave the request up.
     Failed,
 }
 
@@ -124,12 +125,12 @@ pub enum End {
 pub struct GoingAway;
 
 impl Connection {
-    /// A server's side of a new connection.
+    /// Makes a server's side of a new connection.
     pub fn server(config: Config) -> Self {
         Self::new(Role::Server, config)
     }
 
-    /// A client's side of a new connection. It takes no pushes.
+    /// Makes a client's side of a new connection. It takes no pushes.
     pub fn client(config: Config) -> Self {
         Self::new(Role::Client, config)
     }
@@ -159,9 +160,11 @@ impl Connection {
         }
     }
 
-    /// The client opened the bidirectional `stream`: returns what reads its request and writes
-    /// its response. `None` where it was opened after this server said that it stops: both
-    /// sides of the stream are then to be ended by `H3_REQUEST_REJECTED` (RFC 9114 §5.2).
+    /// Accepts the bidirectional `stream` that the client opened. Returns the reader of its request
+    /// and the writer of its response.
+    ///
+    /// `None` if the stream was opened after this server announced its stop. Both of its sides are
+    /// then to be ended by `H3_REQUEST_REJECTED` (RFC 9114 §5.2).
     ///
     /// # Errors
     /// At a client: `H3_STREAM_CREATION_ERROR` (RFC 9114 §6.1).
@@ -190,11 +193,11 @@ impl Connection {
         Ok(Some((reader, Writer::new(stream, None))))
     }
 
-    /// A client's request of `method` on the bidirectional `stream` that it opened: returns what
-    /// writes the request and reads its response.
+    /// Begins a request of `method` on the bidirectional `stream` that this client opened. Returns
+    /// the writer of the request and the reader of its response.
     ///
     /// # Errors
-    /// [`GoingAway`] where the server would not process it (RFC 9114 §5.2).
+    /// [`GoingAway`] if the server would not process the request (RFC 9114 §5.2).
     pub fn open(
         &mut self,
         stream: u64,
@@ -217,11 +220,11 @@ impl Connection {
         self.budget.earn(unidirectional::USELESS_PER_REQUEST);
     }
 
-    /// Nothing more of the peer's message on `stream` is read, though it was not whole: its
-    /// stream was reset, or the peer asked to stop (RFC 9204 §2.2.2.2).
+    /// Ends the reading of an incomplete message on `stream`, since the stream was reset or this
+    /// endpoint asked the peer to stop (RFC 9204 §2.2.2.2).
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where the peer resets streams without reading what is said to it.
+    /// `H3_EXCESSIVE_LOAD` if the peer resets streams without reading the instructions that answer.
     pub fn abandon(&mut self, stream: u64) -> Result<(), Error> {
         self.unblocked.remove(&stream);
         self.instruct_encoder()?;
@@ -229,10 +232,10 @@ impl Connection {
         Ok(())
     }
 
-    /// The request on `stream` is over, at `now`.
+    /// Ends the request on `stream`, at `now`.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where the client cancels too many ([`Config::max_cancelled`]).
+    /// `H3_EXCESSIVE_LOAD` if the client cancels too many ([`Config::max_cancelled`]).
     pub fn end(&mut self, stream: u64, end: End, now: Instant) -> Result<(), Error> {
         if !self.open.remove(&stream) {
             return Ok(());
@@ -247,17 +250,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Requests that have not ended.
+    /// The number of requests that have not ended.
     pub fn open_requests(&self) -> usize {
         self.open.len()
     }
 
-    /// The peer's settings; the defaults before they arrived (RFC 9114 §7.2.4.2).
+    /// The peer's settings; the defaults before they arrive (RFC 9114 §7.2.4.2).
     pub fn peer_settings(&self) -> Settings {
         self.control.settings.unwrap_or_default()
     }
 
-    /// Says that this endpoint stops (RFC 9114 §5.2).
+    /// Announces that this endpoint stops (RFC 9114 §5.2).
     pub fn shutdown(&mut self, step: Shutdown) {
         let id = match self.role {
             Role::Server => self.goaway.server(step),
@@ -275,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// The next thing that the caller should know.
+    /// Takes the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -296,12 +299,12 @@ impl Connection {
         self.encoder.encode(stream, fields, out);
     }
 
-    /// The section that a blocked reader waits for.
+    /// Takes the section for which a blocked reader waits.
     pub(crate) fn take_unblocked(&mut self, stream: u64) -> Option<Decoded> {
         self.unblocked.remove(&stream)
     }
 
-    /// What PRIORITY_UPDATE said of a request.
+    /// The priority of a request by PRIORITY_UPDATE.
     pub(crate) fn updated_priority(&self, stream: u64) -> Option<Priority> {
         self.priorities.of(stream)
     }

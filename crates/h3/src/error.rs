@@ -1,4 +1,4 @@
-//! Error codes, and what they end.
+//! Error codes, and the scope of errors.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use crate::qpack::QpackError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Code {
-    /// `H3_NO_ERROR`: nothing is wrong.
+    /// `H3_NO_ERROR`: there is no error.
     NoError = 0x100,
     /// `H3_GENERAL_PROTOCOL_ERROR`: a violation without a code of its own.
     GeneralProtocolError = 0x101,
-    /// `H3_INTERNAL_ERROR`: the fault of the sender of the code.
+    /// `H3_INTERNAL_ERROR`: a fault of the code's sender.
     InternalError = 0x102,
     /// `H3_STREAM_CREATION_ERROR`: a stream that the peer may not open.
     StreamCreationError = 0x103,
-    /// `H3_CLOSED_CRITICAL_STREAM`: a stream ended that the connection needs.
+    /// `H3_CLOSED_CRITICAL_STREAM`: the end of a stream that the connection needs.
     ClosedCriticalStream = 0x104,
     /// `H3_FRAME_UNEXPECTED`: a frame where it may not be.
     FrameUnexpected = 0x105,
     /// `H3_FRAME_ERROR`: a frame of the wrong layout or size.
     FrameError = 0x106,
-    /// `H3_EXCESSIVE_LOAD`: the peer causes work that serves nobody.
+    /// `H3_EXCESSIVE_LOAD`: the peer causes work without use.
     ExcessiveLoad = 0x107,
     /// `H3_ID_ERROR`: an identifier that is too large, too small or of the wrong kind.
     IdError = 0x108,
-    /// `H3_SETTINGS_ERROR`: a setting that may not be.
+    /// `H3_SETTINGS_ERROR`: a setting that is not permitted.
     SettingsError = 0x109,
     /// `H3_MISSING_SETTINGS`: a control stream that does not begin with SETTINGS.
     MissingSettings = 0x10a,
@@ -51,7 +51,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// The code as QUIC carries it.
+    /// The code's value in QUIC.
     pub const fn value(self) -> u64 {
         self as u64
     }
@@ -89,43 +89,43 @@ impl fmt::Display for Code {
     }
 }
 
-/// What a peer did wrong, and how far it goes (RFC 9114 §8).
+/// A violation by a peer, and its scope (RFC 9114 §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The connection has to be closed with `code`.
     #[error("{code}: {reason}")]
     Connection {
-        /// The code to close with.
+        /// The code for the closure.
         code: Code,
-        /// What was wrong, for logs and the reason phrase.
+        /// The violation, for logs and the reason phrase.
         reason: &'static str,
     },
-    /// The stream has to be reset and no more be read, both with `code`. Others go on.
+    /// The stream has to be reset, and its reading stopped, both with `code`. Other streams go on.
     #[error("{code}: {reason}")]
     Stream {
-        /// The code to reset with.
+        /// The code for the reset.
         code: Code,
-        /// What was wrong, for logs.
+        /// The violation, for logs.
         reason: &'static str,
     },
 }
 
 impl Error {
-    /// The code to close or reset with.
+    /// The code for the closure or the reset.
     pub const fn code(&self) -> Code {
         match self {
             Self::Connection { code, .. } | Self::Stream { code, .. } => *code,
         }
     }
 
-    /// What was wrong.
+    /// The violation.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Connection { reason, .. } | Self::Stream { reason, .. } => reason,
         }
     }
 
-    /// Whether the whole connection ends.
+    /// Whether the error ends the whole connection.
     pub const fn is_of_connection(&self) -> bool {
         matches!(self, Self::Connection { .. })
     }
@@ -138,7 +138,7 @@ impl Error {
         Self::Stream { code, reason }
     }
 
-    /// A malformed message (RFC 9114 §4.1.2).
+    /// The error of a malformed message (RFC 9114 §4.1.2).
     pub(crate) const fn malformed(reason: &'static str) -> Self {
         Self::stream(Code::MessageError, reason)
     }

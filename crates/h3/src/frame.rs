@@ -22,19 +22,20 @@ pub(crate) mod kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: u64,
-    /// Bytes of content that follow.
+    /// The bytes of content that follow.
     pub(crate) length: u64,
 }
 
 impl Header {
-    /// Whether the type was one of HTTP/2's without a counterpart: "These frame types MUST NOT
-    /// be sent, and their receipt MUST be treated as a connection error of type
-    /// H3_FRAME_UNEXPECTED" (RFC 9114 §7.2.8).
+    /// Whether the type is one of HTTP/2's without a counterpart.
+    ///
+    /// "These frame types MUST NOT be sent, and their receipt MUST be treated as a connection error
+    /// of type H3_FRAME_UNEXPECTED" (RFC 9114 §7.2.8).
     pub(crate) fn is_reserved(&self) -> bool {
         matches!(self.kind, 0x02 | 0x06 | 0x08 | 0x09)
     }
 
-    /// Whether the type has a meaning here, on whichever stream.
+    /// Whether the type has a meaning here, on any stream.
     pub(crate) fn is_known(&self) -> bool {
         use kind::{CANCEL_PUSH, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS};
         use kind::{PRIORITY_UPDATE_PUSH, PRIORITY_UPDATE_REQUEST};
@@ -66,7 +67,7 @@ pub(crate) struct HeaderDecoder {
 }
 
 impl HeaderDecoder {
-    /// Takes a header from `input`, or as much of it as there is.
+    /// Takes a header from `input`, or the bytes of it that are there.
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Option<Header> {
         let kind = match self.kind {
             Some(kind) => kind,
@@ -77,13 +78,13 @@ impl HeaderDecoder {
         Some(Header { kind, length })
     }
 
-    /// Whether no header was begun.
+    /// Whether the decoder is between headers.
     pub(crate) fn is_idle(&self) -> bool {
         self.kind.is_none() && self.integer.is_idle()
     }
 }
 
-/// The content of a frame that is needed whole.
+/// The content of a frame that is read as a whole.
 #[derive(Debug)]
 pub(crate) struct Content {
     left: usize,
@@ -91,10 +92,11 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Gathers `length` bytes, as they come: what a peer announces takes no memory.
+    /// Begins to gather `length` bytes. Memory is taken as they arrive, not as a peer announces
+    /// them.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where they are more than `max`.
+    /// `H3_EXCESSIVE_LOAD` if they are more than `max`.
     pub(crate) fn new(length: u64, max: u64) -> Result<Self, Error> {
         match usize::try_from(length) {
             Ok(left) if length <= max => Ok(Self {
@@ -108,8 +110,8 @@ impl Content {
         }
     }
 
-    /// Takes what belongs to the content from `input`, and returns the content once it is
-    /// whole: without a copy where it came in one piece.
+    /// Takes the content's bytes from `input`. Returns the content once it is complete, without a
+    /// copy if it came in one piece.
     pub(crate) fn gather(&mut self, input: &mut Bytes) -> Option<Bytes> {
         let piece = input.split_to(self.left.min(input.len()));
         self.left -= piece.len();
@@ -125,21 +127,21 @@ impl Content {
     }
 }
 
-/// Takes up to `left` bytes from `input`; `None` where there are none.
+/// Takes up to `left` bytes from `input`; `None` if there are none.
 pub(crate) fn take(input: &mut Bytes, left: &mut u64) -> Option<Bytes> {
     if input.is_empty() {
         return None;
     }
     let length = (*left).min(input.len() as u64);
     *left -= length;
-    // At most the input's own length.
+    // It is at most the input's own length.
     Some(input.split_to(length as usize))
 }
 
 /// Reads a frame's content that is one integer (RFC 9114 §7.2.3, §7.2.6, §7.2.7).
 ///
 /// # Errors
-/// `H3_FRAME_ERROR` where there is less or more (§7.1).
+/// `H3_FRAME_ERROR` if it has fewer or more bytes (§7.1).
 pub(crate) fn only_integer(mut content: Bytes) -> Result<u64, Error> {
     match varint::decode(&mut content) {
         Some(value) if !content.has_remaining() => Ok(value),

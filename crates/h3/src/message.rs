@@ -1,4 +1,4 @@
-//! Messages: field sections as `http` has them, and back (RFC 9114 §4.1 to §4.5).
+//! Translation between messages of `http` and field sections (RFC 9114 §4.1 to §4.5).
 
 mod content;
 mod encode;
@@ -20,51 +20,51 @@ pub use request::{Protocol, RequestHead};
 pub(crate) use response::allowed;
 use section::Section;
 
-/// The header section that a [`Reader`](crate::stream::Reader) gives: of requests on a server,
-/// [`RequestHead`], of responses on a client, [`http::response::Parts`].
+/// The header section that a [`Reader`](crate::stream::Reader) returns: [`RequestHead`] on a
+/// server, [`http::response::Parts`] on a client.
 pub trait Head: Sized + sealed::Head {}
 
 pub(crate) mod sealed {
     use super::{Code, Content, Context, Error, Section};
 
-    /// What differs between requests and responses.
+    /// The differences between requests and responses.
     pub trait Head: Sized {
-        /// What a stream that ends before the message is whole is (RFC 9114 §4.1).
+        /// The code for a stream that ends before its message (RFC 9114 §4.1).
         const INCOMPLETE: Code;
-        /// What a PUSH_PROMISE is, since no push was allowed (RFC 9114 §7.2.5).
+        /// The code for a PUSH_PROMISE, since no push was allowed (RFC 9114 §7.2.5).
         const PUSH_PROMISE: Code;
 
         /// Reads a header section.
         ///
         /// # Errors
-        /// `H3_MESSAGE_ERROR` where it is malformed (RFC 9114 §4.1.2).
+        /// `H3_MESSAGE_ERROR` if it is malformed (RFC 9114 §4.1.2).
         #[allow(private_interfaces)]
         fn decode(section: Section, context: &Context) -> Result<Self, Error>;
 
         /// Whether another header section follows (RFC 9114 §4.1).
         fn is_interim(&self) -> bool;
 
-        /// What may follow the header section. `length` is its Content-Length.
+        /// The content that may follow the header section. `length` is its Content-Length.
         #[allow(private_interfaces)]
         fn content(&self, length: Option<u64>, context: &Context) -> Content;
     }
 }
 
-/// What a header section is read by, beside itself.
+/// The conditions for reading a header section.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// Server: extended CONNECT was offered (RFC 9220 §3).
     pub(crate) connect_protocol: bool,
-    /// Server: what PRIORITY_UPDATE said of the request.
+    /// Server: the request's priority by PRIORITY_UPDATE.
     pub(crate) priority: Option<Priority>,
     /// Client: the request's method.
     pub(crate) method: Option<Method>,
 }
 
-/// Reads a header section; returns what may follow it, too.
+/// Reads a header section. Also returns the content that may follow it.
 ///
 /// # Errors
-/// `H3_MESSAGE_ERROR` where it is malformed.
+/// `H3_MESSAGE_ERROR` if it is malformed.
 pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H, Content), Error> {
     let section = Section::parse(fields)?;
     let length = section.content_length;
@@ -76,7 +76,7 @@ pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H,
 /// Reads a trailer section.
 ///
 /// # Errors
-/// `H3_MESSAGE_ERROR` where it is malformed: "Pseudo-header fields MUST NOT appear in trailer
+/// `H3_MESSAGE_ERROR` if it is malformed: "Pseudo-header fields MUST NOT appear in trailer
 /// sections" (RFC 9114 §4.3).
 pub(crate) fn trailer_section(fields: Vec<Field>) -> Result<HeaderMap, Error> {
     let section = Section::parse(fields)?;

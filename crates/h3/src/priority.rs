@@ -2,16 +2,16 @@
 
 mod dictionary;
 
-/// Field name that carries a priority (RFC 9218 §5).
+/// The name of the field that carries a priority (RFC 9218 §5).
 pub(crate) const FIELD: &str = "priority";
 
-/// How soon a response is wanted (RFC 9218 §4).
+/// The priority of a response (RFC 9218 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Priority {
-    /// `u`: from 0, the most urgent, to 7, in the background. 3 where nothing is said.
+    /// `u`: from 0, the most urgent, to 7, in the background. The default is 3.
     pub urgency: u8,
-    /// `i`: whether parts of the response are of use, so that it may take turns with others of
-    /// its urgency.
+    /// `i`: whether parts of the response are of use, so that it may alternate with others of its
+    /// urgency.
     pub incremental: bool,
 }
 
@@ -27,13 +27,13 @@ impl Default for Priority {
 impl Priority {
     /// Reads a priority field's value.
     ///
-    /// Unknown parameters, and those with a type or value that they may not have, are ignored
-    /// (RFC 9218 §4). A value that is no dictionary is as good as none (RFC 9651 §4.2).
+    /// Unknown parameters are ignored, and so are those of a wrong type or value (RFC 9218 §4). A
+    /// value that is no dictionary counts as none (RFC 9651 §4.2).
     pub fn parse(value: &[u8]) -> Self {
         use dictionary::Value;
         let mut priority = Self::default();
         for (key, value) in dictionary::parse(value).unwrap_or_default() {
-            // The last of the same key counts (RFC 9651 §3.2).
+            // The last member of a key counts (RFC 9651 §3.2).
             match (key, value) {
                 (b"u", Value::Integer(urgency)) => {
                     priority.urgency = u8::try_from(urgency)

@@ -6,21 +6,22 @@ use crate::error::{Code, Error};
 use crate::frame::{Header, kind};
 use crate::varint;
 
-/// What an endpoint says about itself in its SETTINGS frame.
+/// The properties of an endpoint in its SETTINGS frame.
 ///
-/// [`Settings::default`] is what holds before the frame has arrived.
+/// [`Settings::default`] holds before the frame has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `SETTINGS_MAX_FIELD_SECTION_SIZE`: the largest field section it takes, in bytes as
-    /// RFC 9114 §4.2.2 counts them. `None` is without a limit.
+    /// `SETTINGS_MAX_FIELD_SECTION_SIZE`: the largest field section that the endpoint takes, in
+    /// bytes as in RFC 9114 §4.2.2. `None` stands for no limit.
     pub max_field_section_size: Option<u64>,
-    /// `SETTINGS_QPACK_MAX_TABLE_CAPACITY`: the largest dynamic table of its decoder, in bytes
-    /// (RFC 9204 §5).
+    /// `SETTINGS_QPACK_MAX_TABLE_CAPACITY`: the largest dynamic table of the endpoint's decoder, in
+    /// bytes (RFC 9204 §5).
     pub qpack_max_table_capacity: u64,
-    /// `SETTINGS_QPACK_BLOCKED_STREAMS`: how many streams may wait for its decoder
-    /// (RFC 9204 §5).
+    /// `SETTINGS_QPACK_BLOCKED_STREAMS`: the number of streams that may wait for the endpoint's
+    /// decoder (RFC 9204 §5).
     pub qpack_blocked_streams: u64,
-    /// `SETTINGS_ENABLE_CONNECT_PROTOCOL`: whether it takes extended CONNECT (RFC 9220 §3).
+    /// `SETTINGS_ENABLE_CONNECT_PROTOCOL`: whether the endpoint takes extended CONNECT (RFC 9220
+    /// §3).
     pub connect_protocol: bool,
 }
 
@@ -65,8 +66,8 @@ impl Settings {
     /// Reads a frame's content.
     ///
     /// # Errors
-    /// `H3_SETTINGS_ERROR` for a setting that is there twice, was HTTP/2's, or has a value that
-    /// it may not have; `H3_FRAME_ERROR` where the last one is truncated.
+    /// `H3_SETTINGS_ERROR` for a setting that occurs twice, was HTTP/2's, or has a forbidden value.
+    /// `H3_FRAME_ERROR` if the last one is truncated.
     pub(crate) fn decode(mut content: Bytes) -> Result<Self, Error> {
         let mut settings = Self::default();
         let mut seen = Vec::new();
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_what_it_encoded() {
+    fn decoding_reverses_encoding() {
         let settings = Settings {
             max_field_section_size: Some(65_536),
             qpack_max_table_capacity: 4096,

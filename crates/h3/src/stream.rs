@@ -1,4 +1,4 @@
-//! Request streams (RFC 9114 §4.1): what can be done without the rest of the connection.
+//! Request streams (RFC 9114 §4.1), as far as they do not need the rest of the connection.
 
 mod reader;
 mod writer;

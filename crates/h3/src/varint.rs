@@ -2,10 +2,10 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 
-/// Largest value, 2^62 - 1.
+/// The largest value, 2^62 - 1.
 pub(crate) const MAX: u64 = (1 << 62) - 1;
 
-/// Largest encoding, in bytes.
+/// The largest encoding, in bytes.
 pub(crate) const MAX_LEN: usize = 8;
 
 /// Decodes an integer that may arrive byte by byte.
@@ -16,7 +16,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes from `input` what belongs to the integer, and returns it once it is whole.
+    /// Takes the integer's bytes from `input`, and returns the integer once it is complete.
     pub(crate) fn decode(&mut self, input: &mut impl Buf) -> Option<u64> {
         while input.has_remaining() {
             let byte = input.get_u8();
@@ -34,18 +34,18 @@ impl Decoder {
         None
     }
 
-    /// Whether no integer was begun.
+    /// Whether the decoder is between integers.
     pub(crate) fn is_idle(&self) -> bool {
         self.missing == 0
     }
 }
 
-/// Decodes an integer that is wholly in `input`; `None` where it is truncated.
+/// Decodes an integer that is wholly in `input`; `None` if it is truncated.
 pub(crate) fn decode(input: &mut impl Buf) -> Option<u64> {
     Decoder::default().decode(input)
 }
 
-/// Appends `value` in its shortest form. What exceeds [`MAX`] is taken for it.
+/// Appends `value` in its shortest form. A value above [`MAX`] is taken for [`MAX`].
 pub(crate) fn encode(value: u64, out: &mut BytesMut) {
     match value {
         0..0x40 => out.put_u8(value as u8),
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decodes_what_it_encoded(value in 0..=MAX, size in 1usize..9) {
+        fn decoding_reverses_encoding(value in 0..=MAX, size in 1usize..9) {
             let mut out = BytesMut::new();
             encode(value, &mut out);
             let mut decoder = Decoder::default();

@@ -1,6 +1,11 @@
-//! The network lab of hikyaku: everything that measures.
+//! The network lab of hikyaku: all experiments and measurements.
 
 pub mod experiment;
 pub mod fit;
 pub mod report;
 pub mod sim;
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -25,7 +25,7 @@ fn link(mbps: u64, one_way_ms: u32, loss_ppm: u32) -> LinkConfig {
     }
 }
 
-/// A flow that ends with its responses, or lasts if there are none.
+/// A flow that ends with its responses, or lasts without any.
 fn flow(algorithm: Algorithm, sizes: &[u64]) -> Flow {
     Flow {
         name: algorithm.to_string(),
@@ -54,7 +54,7 @@ fn alone(link: &LinkConfig, flow: Flow) -> (FlowOutcome, Outcome) {
     (outcome.flows[0].clone(), outcome)
 }
 
-/// What each flow received in the second half of the time.
+/// Returns the bytes that each flow received in the second half of the time.
 fn second_half(outcome: &Outcome) -> Vec<f64> {
     let half = outcome.samples.len() / 2;
     let (begin, end) = (&outcome.samples[half], outcome.samples.last().unwrap());
@@ -107,16 +107,15 @@ fn bytes_and_packets_are_conserved() {
         let down = outcome.down;
         assert_eq!(outcome.waits.len() as u64, down.delivered.packets, "{case}");
         let fates = down.delivered.packets + down.lost.packets + down.dropped.packets;
-        // What is still in the link at the end has no fate yet.
+        // A packet that is still in the link at the end has no fate yet.
         let left = flow.datagrams_sent - fates;
         assert!(left < 10, "{case}: {left} of {}", flow.datagrams_sent);
     }
 }
 
 #[test]
-fn time_is_what_the_link_makes_it() {
-    // 100 Mbit/s, 2 x 50 ms. Everything fits into what the first window leaves beside the
-    // handshake.
+fn times_are_those_of_the_link() {
+    // 100 Mbit/s, 2 x 50 ms. Everything fits into the first window beside the handshake.
     let (flow, outcome) = alone(&link(100, 50, 0), flow(Algorithm::Cubic, &[5_000]));
     for (event, time, one_way_delays) in [
         ("handshake", flow.connected, 2),
@@ -230,7 +229,7 @@ fn marks_slow_a_sender_without_loss() {
 }
 
 #[test]
-fn a_broken_connection_is_told() {
+fn a_broken_connection_is_reported() {
     let dead = LinkConfig {
         loss: Loss::Bernoulli(LossRate::from_ppm(1_000_000).unwrap()),
         ..link(20, 10, 0)

@@ -8,7 +8,7 @@ use crate::nanos;
 use crate::packet::{Packet, Tally};
 use crate::transmitter::Transmitter;
 
-/// Where packets wait for their turn. It acts at the times that it is given,
+/// A queue and its transmitter. It acts at the times that the caller passes,
 /// which must not go back.
 #[derive(Debug)]
 pub(crate) struct Bottleneck<P> {
@@ -44,8 +44,9 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Takes a packet that arrives at `now_ns`, or gives it back if there is no
-    /// room. All that was finished by then must have been taken out.
+    /// Takes a packet that arrives at `now_ns`, or returns it if the queue has no
+    /// room. The caller must have taken out all packets that were finished by
+    /// then.
     pub(crate) fn offer(&mut self, now_ns: u64, packet: Packet<P>) -> Result<(), Packet<P>> {
         let len = packet.info.len;
         if self.sending.is_none() {
@@ -63,13 +64,13 @@ impl<P> Bottleneck<P> {
         Ok(())
     }
 
-    /// When the packet being sent has left.
+    /// The time at which the last bit of the packet being sent leaves.
     pub(crate) fn next_finish(&self) -> Option<u64> {
         self.sending.as_ref().map(|sending| sending.finish_ns)
     }
 
-    /// Takes out the packet that has left by `now_ns`, with the time when it had.
-    /// The next one follows it.
+    /// Takes out the packet that has left by `now_ns`, with the time at which it
+    /// left. The transmitter then starts on the next packet.
     pub(crate) fn take_finished(&mut self, now_ns: u64) -> Option<(u64, Packet<P>)> {
         let Sending { finish_ns, packet } = self
             .sending
@@ -80,12 +81,12 @@ impl<P> Bottleneck<P> {
         Some((finish_ns, packet))
     }
 
-    /// Packets that wait; the one being sent is none of them.
+    /// Packets that wait for the transmitter, without the one being sent.
     pub(crate) fn waiting(&self) -> Tally {
         self.waiting_tally
     }
 
-    /// All packets that are here.
+    /// Packets in the queue and the transmitter.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len() + usize::from(self.sending.is_some())
     }
@@ -97,7 +98,7 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// What waits already keeps its place.
+    /// Changes the queue's limit. Packets that already wait keep their places.
     pub(crate) fn set_limit(&mut self, limit: QueueLimit) {
         self.limit = limit;
     }
@@ -139,7 +140,8 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// How long a packet that arrives now would wait for its first bit to leave.
+    /// The time that a packet arriving now would wait until its first bit is
+    /// sent.
     fn wait(&self, now_ns: u64) -> Duration {
         let before = self.transmitter.wire_bytes(self.waiting_tally);
         Duration::from_nanos(self.transmitter.finish_of(before).saturating_sub(now_ns))

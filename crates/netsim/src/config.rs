@@ -1,4 +1,4 @@
-//! What a link is like.
+//! The properties of a link.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::patch::LinkPatch;
 use crate::trace::Trace;
 
-/// One direction of a path.
+/// One direction of a network path.
 ///
-/// In TOML and JSON a table of the same keys, each optional, in units; `rate` may
-/// be replaced by `trace`. It is written back with every key.
+/// TOML and JSON use a table with the same keys, each optional and with its unit;
+/// `trace` may replace `rate`. A link is written with every key.
 ///
 /// ```
 /// # use hikyaku_netsim::LinkConfig;
@@ -29,31 +29,31 @@ use crate::trace::Trace;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "LinkPatch", into = "LinkPatch")]
 pub struct LinkConfig {
-    /// How fast the transmitter sends. Default unlimited.
+    /// Rate of the transmitter. Default unlimited.
     pub rate: Capacity,
-    /// Propagation delay, the least time from the last bit sent to delivery.
+    /// Propagation delay: the smallest time from the last bit sent to delivery.
     /// Default 0.
     pub one_way_delay: Duration,
-    /// Extra delay of each packet, uniform in `0..=jitter`. A packet never
-    /// overtakes the one before it by jitter: it then leaves together with it.
-    /// Default 0.
+    /// Extra delay of each packet, uniform in `0..=jitter`. Jitter never lets a
+    /// packet overtake the one before it: the two then leave together. Default 0.
     pub jitter: Duration,
-    /// Loss on the wire, after the transmitter: lost packets take their share of
+    /// Loss on the wire, after the transmitter. Lost packets take their share of
     /// the rate, as on a radio or long-distance link behind the bottleneck.
     /// Default none.
     pub loss: Loss,
-    /// Which packets others may overtake. Default none.
+    /// The packets that others may overtake. Default none.
     pub reorder: Reorder,
-    /// Room for packets that wait for the transmitter; the one being sent does
+    /// Room for packets that wait for the transmitter. The one being sent does
     /// not count. Default 1000 packets.
     pub queue: QueueLimit,
-    /// When the queue tells of congestion by a mark (RFC 3168). Default never.
+    /// The condition on which the queue marks a packet for congestion (RFC 3168).
+    /// Default never.
     pub ecn: Ecn,
-    /// Whether UDP is treated as other protocols are. Default the same.
+    /// The treatment of UDP by a middlebox. Default that of the other protocols.
     pub udp: UdpPolicy,
-    /// Bytes that the wire adds to each packet, for rate and queue. Default 14,
-    /// an Ethernet header without its checksum, as `tc` counts on Ethernet. Does
-    /// not count under a [`Capacity::Trace`].
+    /// Bytes that the wire adds to each packet, for rate and queue. Default 14:
+    /// an Ethernet header without its checksum, as `tc` counts on Ethernet. A
+    /// [`Capacity::Trace`] ignores it.
     pub overhead: u32,
 }
 
@@ -73,16 +73,16 @@ impl Default for LinkConfig {
     }
 }
 
-/// How fast packets leave.
+/// The rate at which packets leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Capacity {
-    /// At once: nothing ever waits in the queue. As text `unlimited`.
+    /// Packets leave at once, and none waits in the queue. As text `unlimited`.
     #[default]
     Unlimited,
-    /// At a constant rate, counted in wire bytes (see [`LinkConfig::overhead`]).
-    /// A rate of zero is an outage: nothing leaves until the rate changes.
+    /// A constant rate, counted in wire bytes ([`LinkConfig::overhead`]). A rate
+    /// of zero is an outage: nothing leaves until the rate changes.
     Rate(Rate),
-    /// As a recorded link did, see [`Trace`].
+    /// The sending times of a recorded link ([`Trace`]).
     Trace(Trace),
 }
 
@@ -93,7 +93,7 @@ impl From<Rate> for Capacity {
 }
 
 /// Room in the queue. A packet that does not fit on arrival is dropped (drop
-/// tail); an idle transmitter takes any packet.
+/// tail). An idle transmitter takes any packet.
 ///
 /// As text `150KiB`, `100 packets` or `50ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,27 +107,29 @@ pub enum QueueLimit {
     Time(Duration),
 }
 
-/// How packets are lost on the wire.
+/// Loss of packets on the wire.
 ///
-/// As text `0.1%`, or a table such as
-/// `{ p = "0.2%", r = "10%", good = "0%", bad = "30%" }`.
+/// As text `0.1%`, or a table such as `{ p = "0.2%", r = "10%", good = "0%", bad
+/// = "30%" }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// None is lost.
+    /// No packet is lost.
     #[default]
     None,
-    /// Each packet is lost with the same chance, independently.
+    /// Each packet is lost with the same probability, independently.
     Bernoulli(LossRate),
     /// Losses in bursts: a two-state Markov chain that starts in the good state.
-    /// Each packet is first lost or not by the state's own loss, then the state
-    /// may change. The mean loss is
-    /// `(r × loss_good + p × loss_bad) / (p + r)`, a bad period lasts `1 / r`
-    /// packets on average. Parameters as in Gilbert (1960) and Elliott (1963),
-    /// and in `tc netem loss gemodel`, whose `1-h` and `1-k` are the losses here.
+    /// The loss rate of the state decides each packet, and then the state may
+    /// change. The mean loss is `(r × loss_good + p × loss_bad) / (p + r)`; a bad
+    /// period lasts `1 / r` packets on average. The parameters are those of
+    /// Gilbert (1960) and Elliott (1963). They are also those of `tc netem loss
+    /// gemodel`, whose `1-h` and `1-k` are the losses here.
     GilbertElliott {
-        /// Chance per packet to go from good to bad, parts per million.
+        /// Probability per packet of going from good to bad, in parts per
+        /// million.
         p_ppm: u32,
-        /// Chance per packet to go from bad to good, parts per million.
+        /// Probability per packet of going from bad to good, in parts per
+        /// million.
         r_ppm: u32,
         /// Loss in the good state.
         loss_good: LossRate,
@@ -136,20 +138,20 @@ pub enum Loss {
     },
 }
 
-/// Which packets arrive out of order.
+/// The packets that arrive out of order.
 ///
 /// As text `off`, or a table such as `{ share = "1%", extra_delay = "5ms" }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reorder {
-    /// None: packets arrive in the order in which they were sent.
+    /// Packets arrive in the order in which they were sent.
     #[default]
     None,
-    /// A share of the packets is held back, drawn independently; those behind may
-    /// overtake it. All others keep their order among each other.
+    /// A share of the packets is held back, drawn independently. Packets behind
+    /// them may overtake them. All others keep their order among each other.
     HoldBack {
-        /// Chance of each packet, parts per million.
+        /// Probability of each packet, in parts per million.
         share_ppm: u32,
-        /// What is added to its delay and jitter.
+        /// Time that is added to the packet's delay and jitter.
         extra_delay: Duration,
     },
 }
@@ -162,28 +164,28 @@ pub enum Ecn {
     /// The queue never marks.
     #[default]
     Off,
-    /// A packet whose sender can take it (ECT) is marked CE when it waited longer
-    /// than this for its first bit to be sent: a step as DCTCP (RFC 8257 §3.1)
-    /// and L4S (RFC 9332 §4.1) queues have. Other packets pass; what does not fit
-    /// is dropped as ever.
+    /// A packet whose sender can take it (ECT) is marked CE if its first bit
+    /// waited longer than this threshold. It is a step as queues of DCTCP (RFC
+    /// 8257 §3.1) and L4S (RFC 9332 §4.1) have it. Other packets pass, and
+    /// packets that do not fit are dropped.
     Step(Duration),
 }
 
-/// How a middlebox in front of the queue treats UDP, and so QUIC.
+/// The treatment of UDP, and so of QUIC, by a middlebox in front of the queue.
 ///
-/// As text `same`, `drop`, or a rate to limit it to: `2Mbps`, whose queue is
-/// [`UdpPolicy::LIMIT_QUEUE`]; with another queue a table such as
+/// As text `same`, `drop`, or a rate such as `2Mbps` with
+/// [`UdpPolicy::LIMIT_QUEUE`] as its queue. Another queue needs a table such as
 /// `{ rate = "2Mbps", queue = "20 packets" }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UdpPolicy {
-    /// As every other protocol.
+    /// UDP is treated as every other protocol.
     #[default]
     Same,
-    /// It is thrown away.
+    /// Every UDP packet is dropped.
     Drop,
-    /// All of it together is shaped to a rate, and then goes the way of the
-    /// other packets. When the limit goes, packets inside it still leave at its
-    /// last rate.
+    /// All UDP packets together are shaped to a rate, and then join the other
+    /// packets. After the end of the limit, packets inside the shaper still leave
+    /// at its last rate.
     Limit {
         /// Rate of the shaper, counted in wire bytes.
         rate: Rate,
@@ -193,6 +195,6 @@ pub enum UdpPolicy {
 }
 
 impl UdpPolicy {
-    /// Queue of a limit that is given as a rate alone: 100 ms.
+    /// Queue of a limit that consists of a rate alone: 100 ms.
     pub const LIMIT_QUEUE: QueueLimit = QueueLimit::Time(Duration::from_millis(100));
 }

@@ -1,12 +1,14 @@
 //! Network links under virtual time.
 //!
-//! A [`Link`] is one direction of a path: a drop-tail queue, which may mark, in
-//! front of a transmitter of a given rate or a recorded trace, then a wire that
-//! adds propagation delay and jitter, and loses and reorders packets. All of it may
-//! change while it runs ([`LinkPatch`]), and UDP may fare worse than the rest
-//! ([`UdpPolicy`]). It knows no clock, socket or thread: the caller
-//! says what time it is, so the same link serves a simulation, where a gigabyte
-//! takes seconds and repeats bit for bit, and a pump that moves real packets.
+//! A [`Link`] is one direction of a network path. It is a drop-tail queue, which
+//! may mark, in front of a transmitter with a given rate or a recorded trace. The
+//! wire behind it adds propagation delay and jitter, and loses and reorders
+//! packets. All properties may change while the link runs ([`LinkPatch`]), and
+//! UDP may fare worse than the rest ([`UdpPolicy`]).
+//!
+//! The link knows no clock, socket or thread: the caller passes the time. So the
+//! same link serves a simulation and a pump that moves real packets. In a
+//! simulation a gigabyte takes seconds, and runs repeat bit for bit.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,7 +53,12 @@ pub use rng::derive_seed;
 pub use text::ParseLinkError;
 pub use trace::{Trace, TraceError};
 
-/// Durations beyond 584 years count as that.
+/// Nanoseconds of a duration; beyond 584 years the largest value.
 fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,4 +1,4 @@
-//! The link itself.
+//! One direction of a network path under virtual time.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,25 +13,25 @@ use crate::packet::{Counters, Delivery, Discard, Discarded, Packet, PacketInfo, 
 use crate::patch::{Change, LinkPatch};
 use crate::wire::Wire;
 
-/// One direction of a path, carrying packets whose contents are a `P`.
+/// One direction of a network path, carrying packets whose contents are a `P`.
 ///
-/// Everything happens at virtual times: a packet's last bit leaves when the rate
-/// says so, and a change acts at its own time, however late the caller looks. So
-/// lateness never adds up, and the result does not depend on how often the link
-/// is polled. Time never goes back: a `now` before the latest one seen counts as
-/// that one.
+/// Everything happens at virtual times. A packet's last bit leaves at the time
+/// that the rate gives, and a change acts at its own time, however late the
+/// caller polls. So lateness never adds up, and the result does not depend on how
+/// often the link is polled. Time never goes back: a `now` before the latest time
+/// seen counts as that time.
 ///
-/// A super-packet of generic segmentation offload is several packets here: the
+/// A super-packet of generic segmentation offload is several packets here. The
 /// caller enqueues its segments one by one, and queue, rate and loss act on each.
 #[derive(Debug)]
 pub struct Link<P> {
     config: LinkConfig,
     now_ns: u64,
-    /// Shapes UDP, since a policy first asked for it.
+    /// Shaper of UDP; present once a policy has asked for it.
     udp_shaper: Option<Bottleneck<P>>,
     bottleneck: Bottleneck<P>,
     wire: Wire<P>,
-    /// Patches to come with their times in ns, by time.
+    /// Future patches with their times in ns, by time.
     pending: VecDeque<(u64, LinkPatch)>,
     counters: Counters,
     discarded: Option<VecDeque<Discarded<P>>>,
@@ -39,13 +39,14 @@ pub struct Link<P> {
 
 impl<P> Link<P> {
     /// An empty link. Links of the same configuration and seed treat the same
-    /// packets in the same way; give the two directions of a path different
-    /// seeds ([`derive_seed`](crate::derive_seed)).
+    /// packets in the same way. Give the two directions of a network path
+    /// different seeds ([`derive_seed`](crate::derive_seed)).
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
         Self::starting_at(Timestamp::default(), config, seed)
     }
 
-    /// As [`Self::new`], at a time other than zero: that is when a trace begins.
+    /// An empty link that starts at `now`, where its trace begins. Otherwise it
+    /// equals [`Self::new`], which starts at zero.
     pub fn starting_at(now: Timestamp, config: &LinkConfig, seed: u64) -> Self {
         let now_ns = time_ns(now);
         let mut bottleneck = Bottleneck::new(&config.rate, config.queue, config.overhead, now_ns);
@@ -64,8 +65,8 @@ impl<P> Link<P> {
         link
     }
 
-    /// A packet arrives at `now`. A bare length in bytes is a packet that is
-    /// neither UDP nor ECN-capable.
+    /// Takes a packet that arrives at `now`. A bare length in bytes is a packet
+    /// that is neither UDP nor ECN-capable.
     pub fn enqueue(&mut self, now: Timestamp, info: impl Into<PacketInfo>, payload: P) -> Verdict {
         self.advance(now);
         let packet = Packet {
@@ -87,7 +88,7 @@ impl<P> Link<P> {
         }
     }
 
-    /// The next packet due at or before `now`, in the order of arrival.
+    /// Returns the next packet due at or before `now`, in the order of arrival.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         self.advance(now);
         let (due_ns, packet) = self.wire.take_due(self.now_ns)?;
@@ -99,7 +100,7 @@ impl<P> Link<P> {
         })
     }
 
-    /// When to poll next; `None` while the link is empty. A poll then may still
+    /// The time of the next poll; `None` while the link is empty. That poll may
     /// find nothing, if the wire loses the packet or a change comes first.
     pub fn next_due(&self) -> Option<Timestamp> {
         let shaper = self.udp_shaper.as_ref();
@@ -117,10 +118,10 @@ impl<P> Link<P> {
         Some(timestamp(earliest_ns.min(change_ns)))
     }
 
-    /// Changes the link at `at`, now if that is past. Packets on the wire arrive
-    /// when they would have; what is left of the packet being sent is sent at the
-    /// new rate; packets that wait keep their places even if the queue shrinks. A
-    /// path that gets shorter does not put packets out of order.
+    /// Changes the link at `at`, or now if that is past. Packets on the wire keep
+    /// their arrival times. The rest of the packet being sent leaves at the new
+    /// rate. Packets that wait keep their places even if the queue shrinks. A
+    /// shorter delay does not put packets out of order.
     pub fn patch(&mut self, at: Timestamp, patch: LinkPatch) {
         let at_ns = time_ns(at);
         let place = self
@@ -129,26 +130,26 @@ impl<P> Link<P> {
         self.pending.insert(place, (at_ns, patch));
     }
 
-    /// Plans changes whose times count from `start`.
+    /// Schedules changes whose times count from `start`.
     pub fn schedule(&mut self, start: Timestamp, changes: &[Change]) {
         for change in changes {
             self.patch(start.saturating_add(change.at), change.patch.clone());
         }
     }
 
-    /// What the link is like now: as made, with all changes up to the latest time
-    /// seen.
+    /// The present configuration: the original one with all changes up to the
+    /// latest time seen.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// What became of the packets so far.
+    /// Counts of all packets so far, by fate.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Packets that wait in the queue, at the latest time seen. The one being sent
-    /// and those in a shaper of UDP are none of them.
+    /// Packets that wait in the queue, at the latest time seen. The packet being
+    /// sent and those in a shaper of UDP do not count.
     pub fn queued(&self) -> Tally {
         self.bottleneck.waiting()
     }
@@ -160,17 +161,17 @@ impl<P> Link<P> {
     }
 
     /// Keeps the packets that are discarded from now on, until
-    /// [`Self::next_discarded`] asks for them; without this they are dropped.
+    /// [`Self::next_discarded`] returns them. Without this call they are dropped.
     pub fn keep_discarded(&mut self) {
         self.discarded.get_or_insert_default();
     }
 
-    /// The next packet that was discarded, if they are kept.
+    /// Returns the next discarded packet, after [`Self::keep_discarded`].
     pub fn next_discarded(&mut self) -> Option<Discarded<P>> {
         self.discarded.as_mut()?.pop_front()
     }
 
-    /// Moves everything to where it is at `now`.
+    /// Advances everything to `now`.
     fn advance(&mut self, now: Timestamp) {
         let now_ns = self.now_ns.max(time_ns(now));
         while let Some((at_ns, patch)) = self.pending.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
@@ -248,7 +249,7 @@ impl<P> Link<P> {
     }
 
     fn set_udp(&mut self, policy: UdpPolicy) {
-        // Without a limit, what is in the shaper still leaves it.
+        // After the limit, packets in the shaper still leave through it.
         let UdpPolicy::Limit { rate, queue } = policy else {
             return;
         };
@@ -267,7 +268,7 @@ fn time_ns(time: Timestamp) -> u64 {
     time.as_micros().saturating_mul(1_000)
 }
 
-/// Rounds up, so that what is due then is due at the timestamp, too.
+/// Rounds up, so that a packet due at `ns` is due at the timestamp, too.
 fn timestamp(ns: u64) -> Timestamp {
     Timestamp::from_micros(ns.div_ceil(1_000))
 }

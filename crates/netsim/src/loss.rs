@@ -1,11 +1,11 @@
-//! The loss process.
+//! Packet loss on the wire.
 
 use rand_chacha::ChaCha8Rng;
 
 use crate::config::Loss;
 use crate::rng::{Purpose, hit, stream};
 
-/// Says of each packet, in the order of the wire, whether it is lost.
+/// Decides for each packet, in the order of the wire, whether it is lost.
 #[derive(Debug)]
 pub(crate) struct LossProcess {
     loss: Loss,
@@ -22,7 +22,7 @@ impl LossProcess {
         }
     }
 
-    /// Loses the next packets in another way. The state of a burst stays.
+    /// Changes the loss of the next packets. The state of a burst stays.
     pub(crate) fn set(&mut self, loss: Loss) {
         self.loss = loss;
     }
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn gilbert_elliott_loses_in_bursts() {
-        // Bad one packet in 51, for 10 packets on average, losing all of them.
+        // The bad state begins at one packet in 51, lasts 10 packets on average,
+        // and loses all of them.
         let loss = Loss::GilbertElliott {
             p_ppm: 2_000,
             r_ppm: 100_000,

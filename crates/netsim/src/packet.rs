@@ -1,19 +1,19 @@
-//! What goes into a link and what comes out.
+//! Packets on their arrival at a link and on their departure from it.
 
 use std::ops::AddAssign;
 
 use hikyaku_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a link must know of a packet. A bare length is one that is neither UDP
-/// nor ECN-capable.
+/// The properties of a packet that matter to a link. A bare length is a packet
+/// that is neither UDP nor ECN-capable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketInfo {
     /// Bytes of the IP packet.
     pub len: u32,
-    /// Whether it carries UDP, see [`UdpPolicy`](crate::UdpPolicy).
+    /// Whether the packet carries UDP ([`UdpPolicy`](crate::UdpPolicy)).
     pub udp: bool,
-    /// Whether it is ECN-capable and not yet marked: ECT(0) or ECT(1).
+    /// Whether the packet is ECN-capable and not yet marked: ECT(0) or ECT(1).
     pub ect: bool,
 }
 
@@ -26,49 +26,50 @@ impl From<u32> for PacketInfo {
     }
 }
 
-/// What became of a packet on arrival.
+/// The fate of a packet on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It is in the link: it will be delivered, unless the wire loses it, or the
-    /// queue is full when it leaves the shaper of a limit on UDP.
+    /// The link took the packet. It will be delivered, unless the wire loses it,
+    /// or the queue is full when it leaves the shaper of UDP.
     Queued,
     /// The queue had no room.
     Dropped,
-    /// The policy on UDP threw it away.
+    /// The policy on UDP dropped the packet.
     Policed,
 }
 
 /// A packet at the far end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When it is due, rounded up to a microsecond; at most the time of the poll.
+    /// Time at which the packet is due, rounded up to a microsecond; at most the
+    /// time of the poll.
     pub due: Timestamp,
-    /// What was enqueued.
+    /// The payload as it was enqueued.
     pub payload: P,
-    /// Whether to mark it: congestion experienced (CE).
+    /// Whether to mark the packet: congestion experienced (CE).
     pub mark_ce: bool,
 }
 
 /// A packet that will not be delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Discarded<P> {
-    /// When it was discarded, rounded up to a microsecond.
+    /// Time of the discard, rounded up to a microsecond.
     pub at: Timestamp,
-    /// What was enqueued.
+    /// The payload as it was enqueued.
     pub payload: P,
-    /// Where.
+    /// The reason of the discard.
     pub cause: Discard,
 }
 
-/// Why a packet is not delivered.
+/// The reason why a packet is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// Lost on the wire.
+    /// The wire lost the packet.
     Lost,
     /// The queue was full.
     Dropped,
-    /// The policy on UDP threw it away.
+    /// The policy on UDP dropped the packet.
     Policed,
 }
 
@@ -93,7 +94,7 @@ impl Tally {
     }
 }
 
-/// What became of all packets so far. Every enqueued packet is in exactly one of
+/// Counts of all packets so far. Every enqueued packet is in exactly one of
 /// `delivered`, `lost`, `dropped`, `policed` and
 /// [`Link::in_link`](crate::Link::in_link).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,13 +105,13 @@ pub struct Counters {
     pub lost: Tally,
     /// Dropped because the queue was full.
     pub dropped: Tally,
-    /// Thrown away by the policy on UDP, or for want of room in its shaper.
+    /// Dropped by the policy on UDP, or for lack of room in its shaper.
     pub policed: Tally,
-    /// Marked CE by the queue. Not a fate of its own.
+    /// Marked CE by the queue. These packets count elsewhere, too.
     pub marked: Tally,
 }
 
-/// The packets of both together.
+/// Adds the packets of the other tally.
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
@@ -118,7 +119,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// What became of the packets of both together.
+/// Adds each tally of the other counters.
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
         self.delivered += other.delivered;

@@ -7,46 +7,46 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Capacity, Ecn, LinkConfig, Loss, QueueLimit, Reorder, UdpPolicy};
 use crate::text::PatchText;
 
-/// What to change of a link. `None` leaves a property as it is.
+/// Changes of a link's properties. `None` keeps a property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PatchText", into = "PatchText")]
 pub struct LinkPatch {
-    /// [`LinkConfig::rate`].
+    /// New [`LinkConfig::rate`].
     pub rate: Option<Capacity>,
-    /// [`LinkConfig::one_way_delay`].
+    /// New [`LinkConfig::one_way_delay`].
     pub one_way_delay: Option<Duration>,
-    /// [`LinkConfig::jitter`].
+    /// New [`LinkConfig::jitter`].
     pub jitter: Option<Duration>,
-    /// [`LinkConfig::loss`].
+    /// New [`LinkConfig::loss`].
     pub loss: Option<Loss>,
-    /// [`LinkConfig::reorder`].
+    /// New [`LinkConfig::reorder`].
     pub reorder: Option<Reorder>,
-    /// [`LinkConfig::queue`].
+    /// New [`LinkConfig::queue`].
     pub queue: Option<QueueLimit>,
-    /// [`LinkConfig::ecn`].
+    /// New [`LinkConfig::ecn`].
     pub ecn: Option<Ecn>,
-    /// [`LinkConfig::udp`].
+    /// New [`LinkConfig::udp`].
     pub udp: Option<UdpPolicy>,
-    /// [`LinkConfig::overhead`].
+    /// New [`LinkConfig::overhead`].
     pub overhead: Option<u32>,
 }
 
 /// A change at some time after a start that is known later, such as the moment of
 /// a request.
 ///
-/// In TOML and JSON one table: `{ at = "4s", rate = "15Mbps" }`.
+/// TOML and JSON use one table: `{ at = "4s", rate = "15Mbps" }`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// How long after the start.
+    /// Time after the start.
     #[serde(with = "hikyaku_units::duration")]
     pub at: Duration,
-    /// What changes then.
+    /// The properties that change then.
     #[serde(flatten)]
     pub patch: LinkPatch,
 }
 
 impl LinkConfig {
-    /// Changes what the patch holds.
+    /// Changes the properties that the patch contains.
     pub fn apply(&mut self, patch: &LinkPatch) {
         set(&mut self.rate, &patch.rate);
         set(&mut self.one_way_delay, &patch.one_way_delay);
@@ -66,7 +66,7 @@ fn set<T: Clone>(field: &mut T, change: &Option<T>) {
     }
 }
 
-/// The default link, changed by the patch.
+/// Applies the patch to the default link.
 impl From<LinkPatch> for LinkConfig {
     fn from(patch: LinkPatch) -> Self {
         let mut config = Self::default();
@@ -75,7 +75,7 @@ impl From<LinkPatch> for LinkConfig {
     }
 }
 
-/// A patch that makes any link this one.
+/// Sets every property of the link.
 impl From<LinkConfig> for LinkPatch {
     fn from(config: LinkConfig) -> Self {
         Self {

@@ -3,8 +3,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// What a random stream is drawn for. Each has its own, so that a further draw
-/// for one never shifts another. The numbers are part of what a seed means.
+/// The use of a random stream. Each use has its own stream, so that a further
+/// draw for one never shifts another. The numbers are part of a seed's meaning.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Loss = 0,
@@ -12,14 +12,14 @@ pub(crate) enum Purpose {
     Reorder = 2,
 }
 
-/// The random stream of one purpose under `seed`.
+/// Returns the random stream of one purpose under `seed`.
 pub(crate) fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(purpose as u64);
     rng
 }
 
-/// Draws an event of chance `ppm` / 1,000,000.
+/// Draws an event of probability `ppm` / 1,000,000.
 pub(crate) fn hit(rng: &mut ChaCha8Rng, ppm: u32) -> bool {
     below(rng, 1_000_000) < u64::from(ppm)
 }

@@ -1,4 +1,4 @@
-//! Links as text: one form for TOML and JSON, read and written.
+//! The text form of links, the same for TOML and JSON.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use crate::trace::Trace;
 
 pub use values::ParseLinkError;
 
-/// [`LinkPatch`] as it is written: `rate` and `trace` are two keys.
+/// [`LinkPatch`] in its text form, where `rate` and `trace` are two keys.
 #[derive(Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(crate) struct PatchText {
     overhead: Option<u32>,
 }
 
-/// A link has one capacity.
+/// The error of a link with two capacities.
 #[derive(Debug, thiserror::Error)]
 #[error("`rate` and `trace` exclude each other: keep one of them")]
 pub(crate) struct TwoCapacities;
@@ -149,15 +149,15 @@ impl<'de> Deserialize<'de> for Change {
     }
 }
 
-/// Reads `at`, and hands all other keys to [`LinkPatch`], which knows which it
-/// takes: serde's own `flatten` would let unknown ones pass.
+/// Reads `at`, and hands all other keys to [`LinkPatch`], which rejects unknown
+/// ones. Serde's own `flatten` would accept them.
 struct ChangeVisitor;
 
 impl<'de> Visitor<'de> for ChangeVisitor {
     type Value = Change;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of `at` and what changes then")
+        f.write_str("a table of `at` and the properties to change")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Change, A::Error> {

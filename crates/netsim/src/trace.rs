@@ -3,33 +3,36 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// When a recorded link could send, as in mahimahi (Netravali et al., USENIX ATC
-/// 2015): a list of whole milliseconds, at each of which up to 1500 bytes of IP
-/// packets leave. Several in one millisecond are several times as much. A packet
-/// that does not fit continues at the next opportunity; what no waiting packet
-/// uses is wasted. A packet that arrives at the very time of an opportunity has
-/// missed it. After its last time the trace begins anew, for ever.
+/// The times at which a recorded link could send, as in mahimahi (Netravali et
+/// al., USENIX ATC 2015). They are a list of whole milliseconds, at each of which
+/// up to 1500 bytes of IP packets leave. A time that occurs several times carries
+/// several times as much.
 ///
-/// As text one number a line, lines of `#` being comments; in TOML and JSON such a
-/// text or a list of numbers.
+/// A packet that does not fit continues at the next opportunity. Bytes that no
+/// waiting packet uses are wasted. A packet that arrives at the very time of an
+/// opportunity has missed it. After its last time the trace begins again, without
+/// end.
+///
+/// Its text has one number a line, and lines of `#` are comments. TOML and JSON
+/// take that text or a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     opportunities_ms: Arc<[u64]>,
 }
 
-/// Why something is no trace.
+/// The reason why a text or list is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// A line of the text is not a number.
     #[error("reading a trace: line {line}: `{text}` is not a whole number of milliseconds")]
     Number {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// Its first characters.
+        /// First characters of the line.
         text: String,
     },
-    /// Time goes back.
+    /// A time is smaller than the one before it.
     #[error("reading a trace: {later} ms comes after {earlier} ms; sort the times")]
     Unsorted {
         /// The time before.
@@ -37,13 +40,13 @@ pub enum TraceError {
         /// The smaller time that follows it.
         later: u64,
     },
-    /// It never sends.
+    /// The trace has no time at which it sends.
     #[error("reading a trace: it is empty; give the times at which 1500 bytes can be sent")]
     Empty,
-    /// It takes no time, and would send without limit.
+    /// The trace has no length, and would send without limit.
     #[error("reading a trace: it ends at 0 ms; its last time is its length")]
     NoLength,
-    /// It lasts longer than virtual time does.
+    /// The trace is longer than the range of virtual time.
     #[error("reading a trace: {0} ms is too long; at most 10^12")]
     TooLong(u64),
 }
@@ -55,7 +58,7 @@ impl Trace {
     /// A trace of the given times in ms, in ascending order.
     ///
     /// # Errors
-    /// If there is none, they are not sorted, or the last is 0 or above 10^12.
+    /// If the list is empty or unsorted, or its last time is 0 or above 10^12.
     pub fn new(opportunities_ms: Vec<u64>) -> Result<Self, TraceError> {
         if let Some(pair) = opportunities_ms.windows(2).find(|pair| pair[0] > pair[1]) {
             let (earlier, later) = (pair[0], pair[1]);
@@ -89,7 +92,8 @@ impl Trace {
     pub(crate) fn first_after(&self, time_ns: u64) -> u64 {
         let pass = time_ns / self.period_ns();
         let within_ns = time_ns % self.period_ns();
-        // Within is below the last time, so there is one in this pass.
+        // The rest within the pass is below the last time, so this pass has an
+        // opportunity after it.
         let passed = self
             .opportunities_ms
             .partition_point(|&ms| ms * NANOS_PER_MS <= within_ns);
@@ -120,7 +124,7 @@ impl FromStr for Trace {
 }
 
 const NANOS_PER_MS: u64 = 1_000_000;
-/// 31 years; in nanoseconds it still fits a `u64`.
+/// Longest trace: 31 years, which in nanoseconds still fit a `u64`.
 const MAX_MS: u64 = 1_000_000_000_000;
 
 #[cfg(test)]

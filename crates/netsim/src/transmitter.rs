@@ -1,4 +1,4 @@
-//! Serialisation: when the last bit of each packet has left.
+//! Serialisation: the times at which the last bit of each packet leaves.
 
 #[cfg(test)]
 mod tests;
@@ -9,14 +9,14 @@ use crate::trace::Trace;
 
 /// Sends one packet after another.
 ///
-/// Times are whole nanoseconds; what division cuts off is carried to the next
-/// packet, so a busy period of any length takes exactly `bits / rate`.
+/// Times are whole nanoseconds. The remainder of a division is carried to the
+/// next packet, so a busy period of any length takes exactly `bits / rate`.
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pace: Pace,
     overhead: u64,
     finish_ns: u64,
-    /// Bytes of the present packet, as from the last change of capacity.
+    /// Bytes of the present packet, counted from the last change of capacity.
     loaded: u64,
 }
 
@@ -25,26 +25,27 @@ enum Pace {
     Unlimited,
     Rate {
         bits_per_sec: u64,
-        /// Bits times nanoseconds per second not yet accounted for, below the rate.
+        /// Bits times nanoseconds per second not yet accounted for; below the
+        /// rate.
         carry: u64,
     },
     Trace(Cursor),
 }
 
-/// How far a trace is used.
+/// Position in a trace.
 #[derive(Clone, Debug)]
 struct Cursor {
     trace: Trace,
-    /// When the trace began.
+    /// Time at which the trace began.
     origin_ns: u64,
-    /// The next opportunity of which nothing is used.
+    /// The next unused opportunity.
     next: u64,
-    /// Bytes left of the one before.
+    /// Unused bytes of the opportunity before `next`.
     left: u64,
 }
 
 impl Transmitter {
-    /// An idle one. A trace begins at `now_ns`.
+    /// An idle transmitter. A trace begins at `now_ns`.
     pub(crate) fn new(capacity: &Capacity, overhead: u32, now_ns: u64) -> Self {
         Self {
             pace: Pace::new(capacity, now_ns),
@@ -54,14 +55,15 @@ impl Transmitter {
         }
     }
 
-    /// Starts to send a packet of `len` bytes that finds nothing before it.
-    /// Returns when its last bit has left.
+    /// Starts to send a packet of `len` bytes on an idle transmitter. Returns the
+    /// time at which its last bit leaves.
     pub(crate) fn start(&mut self, now_ns: u64, len: u32) -> u64 {
         self.begin_busy_period(now_ns);
         self.follow(len)
     }
 
-    /// Sends a packet that waited for the one before to finish.
+    /// Sends a packet that waited for the one before it. Returns the time at
+    /// which its last bit leaves.
     pub(crate) fn follow(&mut self, len: u32) -> u64 {
         let bytes = self.wire_bytes(Tally {
             packets: 1,
@@ -70,9 +72,9 @@ impl Transmitter {
         self.load(bytes)
     }
 
-    /// Goes on at another capacity from `now_ns` on, also with what is left of
-    /// the packet being sent, rounded up to a byte. Returns when its last bit has
-    /// left; `now_ns` if there is none.
+    /// Changes the capacity from `now_ns` on, also for the rest of the packet
+    /// being sent, rounded up to a byte. Returns the time at which the packet's
+    /// last bit leaves, or `now_ns` if the transmitter is idle.
     pub(crate) fn change(&mut self, capacity: &Capacity, now_ns: u64) -> u64 {
         let remaining = self.remaining_bytes(now_ns);
         self.pace = Pace::new(capacity, now_ns);
@@ -83,12 +85,12 @@ impl Transmitter {
         self.load(remaining)
     }
 
-    /// What the wire adds to each packet from the next one on.
+    /// Sets the bytes that the wire adds to each packet, from the next one on.
     pub(crate) fn set_overhead(&mut self, overhead: u32) {
         self.overhead = overhead.into();
     }
 
-    /// Bytes that packets are on the wire.
+    /// Bytes that packets take on the wire.
     pub(crate) fn wire_bytes(&self, packets: Tally) -> u64 {
         match self.pace {
             Pace::Trace(_) => packets.bytes,
@@ -96,7 +98,8 @@ impl Transmitter {
         }
     }
 
-    /// When `wire_bytes` that follow the present packet would have left.
+    /// The time at which `wire_bytes` that follow the present packet would have
+    /// left.
     pub(crate) fn finish_of(&self, wire_bytes: u64) -> u64 {
         match &self.pace {
             Pace::Unlimited => self.finish_ns,
@@ -173,7 +176,7 @@ impl Pace {
 }
 
 impl Cursor {
-    /// Wastes what was not used until `now_ns`.
+    /// Wastes the opportunities that were not used until `now_ns`.
     fn skip_to(&mut self, now_ns: u64) {
         self.left = 0;
         let first = self
@@ -182,8 +185,8 @@ impl Cursor {
         self.next = self.next.max(first);
     }
 
-    /// Uses `bytes`. Returns the time of the last opportunity that this takes,
-    /// `None` if what is left of the one before suffices.
+    /// Uses `bytes`. Returns the time of the last opportunity that this takes, or
+    /// `None` if the rest of the opportunity before suffices.
     fn take(&mut self, bytes: u64) -> Option<u64> {
         let Some(more) = bytes.checked_sub(self.left).filter(|&more| more > 0) else {
             self.left -= bytes;
@@ -210,7 +213,7 @@ impl Cursor {
     }
 }
 
-/// Nanoseconds that `bytes` take after a `carry`, and what is left over.
+/// Nanoseconds that `bytes` take after a `carry`, and the new carry.
 fn duration(bits_per_sec: u64, bytes: u64, carry: u64) -> (u64, u64) {
     let rate = u128::from(bits_per_sec);
     let work = u128::from(bytes) * 8 * NANOS_PER_SEC + u128::from(carry);

@@ -10,9 +10,9 @@ use crate::nanos;
 use crate::packet::Packet;
 use crate::rng::{Purpose, below, hit, stream};
 
-/// Where packets travel. Each packet draws from every stream in use, whether or
-/// not another draw matters to it, so that what happens to a packet by one does
-/// not depend on the others.
+/// Packets on their way. Each packet draws from every stream in use, whether or
+/// not another draw matters to it. So the result of one draw never depends on
+/// another.
 #[derive(Debug)]
 pub(crate) struct Wire<P> {
     one_way_delay_ns: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Wire<P> {
     loss: LossProcess,
     jitter_rng: ChaCha8Rng,
     reorder_rng: ChaCha8Rng,
-    /// In the order of sending, which is that of arrival.
+    /// Packets by order of sending, which is also their order of arrival.
     in_order: VecDeque<(u64, Packet<P>)>,
     /// Packets held back, by arrival and order of sending.
     held_back: BTreeMap<(u64, u64), Packet<P>>,
@@ -46,7 +46,7 @@ impl<P> Wire<P> {
         }
     }
 
-    /// Takes the properties of `config` from the next packet on.
+    /// Applies the properties of `config` from the next packet on.
     pub(crate) fn set(&mut self, config: &LinkConfig) {
         self.one_way_delay_ns = nanos(config.one_way_delay);
         self.jitter_ns = nanos(config.jitter);
@@ -54,7 +54,7 @@ impl<P> Wire<P> {
         self.loss.set(config.loss);
     }
 
-    /// Sends a packet whose last bit leaves at `sent_ns`; gives it back if it is
+    /// Sends a packet whose last bit leaves at `sent_ns`, or returns it if it is
     /// lost.
     pub(crate) fn send(&mut self, sent_ns: u64, packet: Packet<P>) -> Result<(), Packet<P>> {
         let jitter_ns = match self.jitter_ns {
@@ -81,13 +81,13 @@ impl<P> Wire<P> {
         Ok(())
     }
 
-    /// The earliest arrival of what leaves the transmitter at `sent_ns`.
+    /// The earliest arrival of a packet that leaves the transmitter at `sent_ns`.
     pub(crate) fn earliest(&self, sent_ns: u64) -> u64 {
         let undisturbed = sent_ns.saturating_add(self.one_way_delay_ns);
         undisturbed.max(self.last_due_ns)
     }
 
-    /// When the first packet here is due.
+    /// The time at which the first packet on the wire is due.
     pub(crate) fn next_due(&self) -> Option<u64> {
         let in_order = self.in_order.front().map(|(due_ns, _)| *due_ns);
         let held_back = self
@@ -97,7 +97,7 @@ impl<P> Wire<P> {
         in_order.into_iter().chain(held_back).min()
     }
 
-    /// Takes out the first packet due by `now_ns`, with the time.
+    /// Takes out the first packet due by `now_ns`, with its time.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<(u64, Packet<P>)> {
         let due_ns = self.next_due().filter(|&due_ns| due_ns <= now_ns)?;
         self.in_order
@@ -108,7 +108,7 @@ impl<P> Wire<P> {
             })
     }
 
-    /// Packets that are here.
+    /// Packets on the wire.
     pub(crate) fn len(&self) -> usize {
         self.in_order.len() + self.held_back.len()
     }

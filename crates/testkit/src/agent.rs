@@ -1,4 +1,4 @@
-//! What answers on a Unix socket as the agent of egress paths does.
+//! A fake of the egress agent, on a Unix socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -9,7 +9,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An agent with the paths `transit-a`, which plain packets take, and `transit-b`; both reach everybody.
+/// An agent with two egress routes for all clients: `transit-a`, which plain packets take, and
+/// `transit-b`.
 pub struct Agent {
     socket: PathBuf,
     state: Arc<Mutex<State>>,
@@ -21,7 +22,7 @@ struct State {
     watchers: Vec<UnixStream>,
 }
 
-/// A path as the agent tells of it.
+/// A path in the agent's API.
 fn path(name: &str, state: &str, mark: u32, address: &str) -> Value {
     json!({"name": name, "number": 1, "state": state, "reason": "as the test says",
            "since": "2026-11-22T09:00:00Z", "border": "192.0.2.1", "peer": 1, "mark": mark,
@@ -30,12 +31,12 @@ fn path(name: &str, state: &str, mark: u32, address: &str) -> Value {
 }
 
 impl Agent {
-    /// Marks of the paths.
+    /// The marks of the egress routes.
     pub const MARKS: [u32; 2] = [0x68_0001, 0x68_0002];
-    /// Their EPE addresses.
+    /// The EPE addresses of the egress routes.
     pub const ADDRESSES: [&str; 2] = ["2001:db8:5::a1", "2001:db8:5::b1"];
 
-    /// Listens on `socket`.
+    /// Starts the agent on `socket`.
     pub fn start(socket: PathBuf) -> Self {
         let [a, b] = Self::MARKS;
         let state = Arc::new(Mutex::new(State {
@@ -53,14 +54,14 @@ impl Agent {
                 let kept = stream.try_clone().unwrap();
                 shared.lock().unwrap().connections.push(kept);
                 let shared = Arc::clone(&shared);
-                // Ends with the connection.
+                // The thread ends with the connection.
                 thread::spawn(move || serve(stream, &shared));
             }
         });
         Self { socket, state }
     }
 
-    /// Tells that the second path is `up`, `draining` or `down`.
+    /// Reports that the second egress route is `up`, `draining` or `down`.
     pub fn second_is(&self, how: &str) {
         let mut state = self.state.lock().unwrap();
         state.paths[1]["state"] = how.into();
@@ -70,13 +71,13 @@ impl Agent {
             .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
     }
 
-    /// Ends as if it was killed.
+    /// Ends the agent as a kill would.
     pub fn kill(self) {
         std::fs::remove_file(&self.socket).unwrap();
         let mut state = self.state.lock().unwrap();
         state.watchers.clear();
         for connection in &state.connections {
-            // Those that have ended already can't be ended again.
+            // A connection that has ended cannot be shut down again.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -125,7 +126,7 @@ fn lookup(request: &Value) -> Value {
     json!({"lookups": clients.map(of).collect::<Vec<Value>>()})
 }
 
-/// A request's first line and its body.
+/// Reads a request's first line and its body.
 fn read(requests: &mut BufReader<UnixStream>) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     requests

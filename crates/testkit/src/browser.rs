@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{PATIENCE, Server, eventually, has, plain_http};
 
-/// How the browser resolves names: `s1.test` to `s7.test` have addresses of their own.
+/// Rules by which the browser resolves names: `s1.test` to `s7.test` have addresses of their own.
 fn resolver_rules() -> String {
     let shards: String = (1..=7)
         .map(|n| format!("MAP s{n}.test 127.0.0.{},", n + 1))
@@ -21,7 +21,7 @@ fn resolver_rules() -> String {
     format!("{shards}MAP *.test 127.0.0.1,MAP * ~NOTFOUND,EXCLUDE 127.0.0.1")
 }
 
-/// Whether Chromium is there; says so where it is not.
+/// Whether Chromium is installed; prints a skip if it is not.
 pub fn has_chromium(test: &str) -> bool {
     has(test, "chromium")
 }
@@ -39,7 +39,8 @@ impl Browser {
         Self::start_with(server, server.port(), &resolver_rules()).await
     }
 
-    /// With rules of its own for names, of which `a.test` is the server's, on this port.
+    /// Starts a browser with its own rules for names, of which `a.test` is the server's, on this
+    /// port.
     pub async fn start_with(server: &Server, port: u16, resolver_rules: &str) -> Self {
         let chromium = launch(&server.spki, resolver_rules);
         let socket = connect(&chromium.profile).await;
@@ -51,7 +52,7 @@ impl Browser {
         }
     }
 
-    /// Sends a command and gives its result.
+    /// Sends a command and returns its result.
     pub async fn command(&mut self, method: &str, params: Value) -> Value {
         self.messages += 1;
         let id = self.messages;
@@ -72,7 +73,7 @@ impl Browser {
         }
     }
 
-    /// The value of a JavaScript expression, awaited if it is a promise.
+    /// Evaluates a JavaScript expression. Awaits a promise.
     pub async fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({
             "expression": expression,
@@ -106,7 +107,7 @@ impl Drop for Chromium {
     }
 }
 
-/// Starts Chromium such that it takes our self-signed certificate, on QUIC too.
+/// Starts Chromium so that it accepts our self-signed certificate, on QUIC too.
 fn launch(spki: &str, resolver_rules: &str) -> Chromium {
     let profile = tempfile::tempdir().unwrap();
     let child = Command::new("chromium")
@@ -125,7 +126,7 @@ fn launch(spki: &str, resolver_rules: &str) -> Chromium {
         .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--ignore-certificate-errors-spki-list={spki}"))
-        // Not forced, for the port is another: without it QUIC does not take the certificate.
+        // The forced origin has another port. Without one, QUIC does not take the certificate.
         .arg("--origin-to-force-quic-on=a.test:1")
         .arg("about:blank")
         .stdin(Stdio::null())
@@ -136,7 +137,7 @@ fn launch(spki: &str, resolver_rules: &str) -> Chromium {
     Chromium { child, profile }
 }
 
-/// Connects to the page of a browser that was just started.
+/// Connects to the page of a browser that has just been started.
 async fn connect(profile: &TempDir) -> WebSocketStream<TcpStream> {
     let file = profile.path().join("DevToolsActivePort");
     let port: u16 = eventually("the port of DevTools", || {

@@ -1,4 +1,4 @@
-//! Clients near the wire, for what well-behaved clients do not do.
+//! Clients near the wire, for behaviour that well-behaved clients do not have.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,19 +27,19 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// TLS that takes any certificate.
+/// TLS settings that accept any certificate.
 pub fn tls_config(alpn: &[&str]) -> ClientConfig {
     AcceptAny::new().config(alpn).unwrap()
 }
 
-/// A TLS connection on TCP with this ALPN.
+/// Opens a TLS connection over TCP with this ALPN.
 pub async fn tls(address: SocketAddr, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
     tls_over(tcp, alpn).await
 }
 
-/// TLS over a TCP connection that is there.
+/// Begins TLS over an existing TCP connection.
 pub async fn tls_over(tcp: TcpStream, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(tls_config(alpn)))
@@ -47,7 +47,7 @@ pub async fn tls_over(tcp: TcpStream, alpn: &[&str]) -> std::io::Result<TlsStrea
         .await
 }
 
-/// A QUIC connection that offers `alpn`.
+/// Opens a QUIC connection that offers `alpn`.
 pub async fn quic(
     address: SocketAddr,
     alpn: &str,
@@ -72,14 +72,14 @@ pub async fn quic(
     Ok((endpoint, connection))
 }
 
-/// A stream with a request of HTTP/3: what is sent, and what is received.
+/// A stream with a request of HTTP/3: its sending and its receiving side.
 pub struct H3Stream {
     pub sending: Sending<RequestHead>,
     pub receiving: Receiving<response::Parts>,
 }
 
 impl H3Stream {
-    /// Ends the request; the response is received.
+    /// Ends the request, and returns the receiving side of the response.
     pub async fn finish(self) -> Result<Receiving<response::Parts>, StreamError> {
         drop(self.sending.finish().await?);
         Ok(self.receiving)
@@ -98,7 +98,7 @@ impl H3 {
         Self::connect_with(address, None).await
     }
 
-    /// With flow control windows of this size.
+    /// Connects with flow control windows of this size.
     pub async fn connect_with(
         address: SocketAddr,
         receive_window: Option<u32>,
@@ -107,7 +107,7 @@ impl H3 {
         Ok(Self::over(endpoint, quic))
     }
 
-    /// Over a QUIC connection that is there.
+    /// Begins HTTP/3 over an existing QUIC connection.
     pub fn over(endpoint: Endpoint, quic: quinn::Connection) -> Self {
         let config = Config {
             max_field_section_size: 1 << 20,
@@ -122,7 +122,7 @@ impl H3 {
         }
     }
 
-    /// Ends the connection as a client that has all it wants.
+    /// Ends the connection as a client does that needs nothing more.
     pub async fn close(self) {
         self.quic.close(VarInt::from_u32(0x100), b"");
         self.endpoint.wait_idle().await;
@@ -136,7 +136,8 @@ impl H3 {
         Ok(H3Stream { sending, receiving })
     }
 
-    /// Sends a request whole and reads its response whole. One without content ends with its head.
+    /// Sends a whole request and reads its whole response. A request without content ends with its
+    /// head.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response, StreamError> {
         let (parts, body) = request.into_parts();
         let (mut sending, receiving) = self.client.request(&parts.into()).await?;
@@ -153,7 +154,7 @@ impl H3 {
     }
 }
 
-/// Reads a response of HTTP/3 whole, after its interim ones.
+/// Reads a whole response of HTTP/3, after its interim ones.
 pub async fn receive(mut receiving: Receiving<response::Parts>) -> Result<Response, StreamError> {
     let mut head = receiving.head().await?;
     while head.status.is_informational() {
@@ -171,7 +172,7 @@ pub async fn receive(mut receiving: Receiving<response::Parts>) -> Result<Respon
 /// An HTTP/2 connection.
 pub struct H2 {
     pub requests: h2::client::SendRequest<Bytes>,
-    /// How the connection ended.
+    /// Resolves to the reason for the connection's end.
     pub driver: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
 
@@ -199,7 +200,7 @@ impl H2 {
         })
     }
 
-    /// Sends a request whole, with trailers if there are any, and reads its response whole.
+    /// Sends a whole request, with trailers if there are any, and reads its whole response.
     pub async fn send(
         &mut self,
         request: Request<Bytes>,

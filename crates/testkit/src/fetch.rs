@@ -1,4 +1,4 @@
-//! curl, for HTTP/1.1 and HTTP/2; our own client for HTTP/3.
+//! Fetching by curl for HTTP/1.1 and HTTP/2, and by hikyaku's client for HTTP/3.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ pub enum Http {
 impl Http {
     pub const ALL: [Self; 3] = [Self::H1, Self::H2, Self::H3];
 
-    /// As the access log has it.
+    /// The name in the access log.
     pub fn name(self) -> &'static str {
         match self {
             Self::H1 => "h1",
@@ -29,7 +29,7 @@ impl Http {
         }
     }
 
-    /// As `hikyaku get --http` has it.
+    /// The value of `hikyaku get --http`.
     pub fn option(self) -> &'static str {
         match self {
             Self::H1 => "1.1",
@@ -58,7 +58,7 @@ impl Response {
     }
 }
 
-/// Runs curl as it is, without anybody's configuration or proxy.
+/// Runs curl without any configuration or proxy of the user.
 pub fn curl(args: &[&str]) -> Output {
     Command::new("curl")
         .args(["-q", "-sS", "-k", "--noproxy", "*", "--max-time", "120"])
@@ -67,13 +67,13 @@ pub fn curl(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// One exchange over `http`, on a connection of its own; `headers` as `name: value`.
+/// Makes one exchange over `http`, on its own connection. `headers` are lines of `name: value`.
 #[track_caller]
 pub fn fetch(http: Http, server: &Server, path: &str, headers: &[&str]) -> Response {
     send(http, server, "GET", path, headers, b"")
 }
 
-/// As [`fetch`], with a method and a body.
+/// Makes one exchange with a method and a body, otherwise like [`fetch`].
 #[track_caller]
 pub fn send(
     http: Http,
@@ -126,7 +126,7 @@ pub fn send(
     parse(&fs::read_to_string(&head).unwrap(), body)
 }
 
-/// Takes curl's `-D` apart: head sections, and trailers behind the last.
+/// Parses curl's `-D`: head sections, and trailers after the last.
 fn parse(dump: &str, body: Vec<u8>) -> Response {
     let start = dump.rfind("HTTP/").unwrap();
     let (head, trailers) = dump[start..].split_once("\r\n\r\n").unwrap();

@@ -1,5 +1,4 @@
-//! What the tests share: the real binary on ports of its own, and clients of every version.
-
+#![doc = include_str!("../README.md")]
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -29,12 +28,12 @@ use tempfile::TempDir;
 
 pub use skip::{skip, skip_part, this_test};
 
-/// How long anything may take on a busy machine before it counts as never.
+/// The time after which an event counts as missing, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The binary `hikyaku` that cargo has built for the tests.
+/// The path of the binary `hikyaku` that cargo has built for the tests.
 ///
-/// Cargo names it to tests that it runs; one that is run by hand finds it beside itself.
+/// Cargo passes it to the tests that it runs. A test that is run by hand looks beside itself.
 pub fn binary() -> &'static str {
     static BINARY: LazyLock<String> = LazyLock::new(|| {
         env::var("CARGO_BIN_EXE_hikyaku").unwrap_or_else(|_| {
@@ -46,7 +45,7 @@ pub fn binary() -> &'static str {
     &BINARY
 }
 
-/// Polls `look` until it gives something.
+/// Polls `look` until it returns a value.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -59,7 +58,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether `program` is there; says so where it is not.
+/// Whether `program` is installed; prints a skip if it is not.
 pub fn has(test: &str, program: &str) -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths).any(|dir| dir.join(program).is_file());
@@ -78,7 +77,7 @@ pub fn hikyaku(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Runs `hikyaku get --json` and gives its records.
+/// Runs `hikyaku get --json` and returns its records.
 pub fn get(args: &[&str]) -> Vec<Value> {
     let output = hikyaku(&[&["get", "--insecure", "--json"], args].concat());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -87,7 +86,7 @@ pub fn get(args: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// A directory to serve, gone at the end.
+/// A directory to serve, removed when dropped.
 pub struct Site(TempDir);
 
 impl Site {
@@ -99,7 +98,7 @@ impl Site {
         site
     }
 
-    /// A page and a file of `size` bytes, `big.bin`.
+    /// Makes a page and a file of `size` bytes, `big.bin`.
     pub fn with_big_file(size: usize) -> Self {
         Self::new(&[
             ("index.html", b"<!doctype html><title>start</title>"),
@@ -118,7 +117,7 @@ impl Site {
     }
 }
 
-/// Bytes without a period that chunking could hide (xorshift).
+/// Makes bytes without a period that chunking could hide (xorshift).
 pub fn noise(size: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(size + 8);
@@ -144,11 +143,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `hikyaku serve ARGS` on a port of 127.0.0.1, unless ARGS name others, with an
-    /// admin port and an access log.
+    /// Starts `hikyaku serve ARGS` with an admin port and an access log, on a port of 127.0.0.1
+    /// unless ARGS name others.
     #[track_caller]
     pub fn start(args: &[&str]) -> Self {
-        // UDP takes the port that TCP got; another test's socket may have it.
+        // UDP takes the port that TCP got, which another test's socket may have.
         for _ in 0..10 {
             match Self::try_start(args) {
                 Ok(server) => return server,
@@ -159,12 +158,13 @@ impl Server {
         panic!("no port is free on TCP and UDP");
     }
 
-    /// As [`Server::start`]; what it wrote to standard error where it ended.
+    /// Starts a server. Returns its standard error if it ends at once.
     pub fn try_start(args: &[&str]) -> Result<Self, String> {
         Self::try_start_by(&[], args)
     }
 
-    /// As [`Server::try_start`], by a command that becomes the server.
+    /// Starts a server by a command that becomes the server. Returns its standard error if it ends
+    /// at once.
     pub fn try_start_by(by: &[&str], args: &[&str]) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let words = [by, &[binary(), "serve"], args].concat();
@@ -239,7 +239,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What it has written to standard error so far.
+    /// The server's standard error so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -259,14 +259,14 @@ impl Server {
         self.dir.path().join("access.log")
     }
 
-    /// The whole lines of the access log so far.
+    /// The complete lines of the access log so far.
     pub fn access_lines(&self) -> Vec<String> {
         let text = fs::read_to_string(self.access_path()).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(str::to_owned).collect()
     }
 
-    /// The first access log line of which `test` holds, once it is there.
+    /// Waits for an access log line that passes `test`, and returns the first.
     #[track_caller]
     pub fn wait_access(&self, what: &str, test: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("an access log line of {what}"), || {
@@ -286,12 +286,12 @@ impl Server {
         eventually("the server's end", || child.try_wait().unwrap())
     }
 
-    /// Whether it still runs.
+    /// Whether the server still runs.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The body of an admin GET, which must succeed.
+    /// Returns the body of an admin GET, which must succeed.
     #[track_caller]
     pub fn admin(&self, path: &str) -> String {
         let (status, body) = plain_http(self.admin, "GET", path, "", "");
@@ -315,11 +315,11 @@ impl Server {
             .unwrap()
     }
 
-    /// Waits until a metric is at least `least`.
+    /// Waits until a metric is at least `min`.
     #[track_caller]
-    pub fn wait_metric(&self, name: &str, least: f64) {
-        eventually(&format!("{name} >= {least}"), || {
-            (self.metric(name) >= least).then_some(())
+    pub fn wait_metric(&self, name: &str, min: f64) {
+        eventually(&format!("{name} >= {min}"), || {
+            (self.metric(name) >= min).then_some(())
         });
     }
 }
@@ -334,7 +334,7 @@ impl Drop for Server {
     }
 }
 
-/// Keeps what a program writes.
+/// Collects the output of a program.
 fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -345,7 +345,7 @@ fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> thre
     })
 }
 
-/// One HTTP/1.1 exchange in the clear; `headers` are whole lines. Gives status and body.
+/// Makes one HTTP/1.1 exchange in the clear; `headers` are whole lines. Returns status and body.
 pub fn plain_http(
     address: SocketAddr,
     method: &str,
@@ -373,7 +373,7 @@ pub fn plain_http(
     while line != "\r\n" {
         line.clear();
         answer.read_line(&mut line).unwrap();
-        // Not everybody closes when asked to.
+        // Some servers do not close when asked to.
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
         }
@@ -383,7 +383,7 @@ pub fn plain_http(
     (status, body)
 }
 
-/// A self-signed certificate for localhost: PEM of it and of its key.
+/// Makes a self-signed certificate for localhost: the PEM of it and of its key.
 pub fn certificate() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem())

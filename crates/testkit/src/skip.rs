@@ -1,26 +1,25 @@
-//! How tests tell that they are left out. `scripts/test.sh` lists what they tell, and does
-//! not count them as passed.
+//! Reports of tests that are skipped. `scripts/test.sh` lists them, and does not count them as
+//! passed.
 
 use std::io::{Write, stderr};
 use std::thread;
 
-/// Tells on the real standard error, which the harness does not capture, that a test is
-/// left out.
+/// Reports a skipped test on the real standard error, which the harness does not capture.
 pub fn skip(test: &str, why: &str) {
-    tell(&format!("SKIPPED {test}: {why}\n"));
+    write(&format!("SKIPPED {test}: {why}\n"));
 }
 
-/// Tells that a test leaves out a part of what it tries.
+/// Reports that a test skips a part of its checks.
 pub fn skip_part(test: &str, why: &str) {
-    tell(&format!("SKIPPED IN {test}: {why}\n"));
+    write(&format!("SKIPPED IN {test}: {why}\n"));
 }
 
-/// The test that runs, for helpers: the harness gives its thread this name.
+/// The name of the running test, for helpers. The harness gives it to the thread.
 pub fn this_test() -> String {
     thread::current().name().unwrap_or("unnamed").to_owned()
 }
 
-/// In one piece, because the harness writes to the same place meanwhile.
-fn tell(line: &str) {
+/// Writes a line in one piece, since the harness writes to the same file meanwhile.
+fn write(line: &str) {
     let _ = stderr().write_all(line.as_bytes());
 }

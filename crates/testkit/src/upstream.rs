@@ -16,21 +16,23 @@ use tokio::net::TcpListener;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// How an upstream speaks.
+/// The protocol of an upstream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Speaks {
     Http1,
-    /// By prior knowledge.
+    /// HTTP/2 by prior knowledge.
     Http2,
-    /// Echoes messages.
+    /// WebSocket, which echoes messages.
     WebSocket,
 }
 
-/// Starts an upstream on a thread of its own; it ends with the process.
+/// Starts an upstream on its own thread; it ends with the process.
 ///
-/// `/echo` sends the body back while it comes, and its length as the trailer `x-length`; `/head`
-/// tells the request's head; `/hang` never answers, `/late` after six seconds, `/early` before it
-/// reads the request's body; `/half` breaks off in the middle of its body.
+/// - `/echo` returns the body while it arrives, and its length as the trailer `x-length`.
+/// - `/head` returns the request's head.
+/// - `/hang` never answers, `/late` after six seconds, and `/early` before it reads the request's
+///   body.
+/// - `/half` breaks off in the middle of its body.
 pub fn start(speaks: Speaks) -> SocketAddr {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -45,7 +47,7 @@ pub fn start(speaks: Speaks) -> SocketAddr {
     receive.recv().unwrap()
 }
 
-/// An upstream as [`start`] makes them, which ends when dropped: its connections break off.
+/// An upstream like that of [`start`], which ends when dropped: its connections break off.
 pub struct Stoppable {
     pub address: SocketAddr,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -137,7 +139,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff>
         }
         "/half" => {
             let half = async { Ok(Frame::data(Bytes::from("half"))) };
-            // The head and this must have gone when hyper finds that there is no more.
+            // The head and this chunk must have left when hyper finds that there is no more.
             let pause = async {
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 Ok(Frame::data(Bytes::new()))
@@ -155,7 +157,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff>
     }
 }
 
-/// Sends each frame back as it comes.
+/// Returns each frame as it comes.
 fn echo(request: Request<Incoming>) -> Response<Body> {
     let state = (request.into_body(), Some(0_u64), HeaderMap::new());
     let frames = futures_util::stream::unfold(state, |(mut body, length, trailers)| async move {
@@ -203,7 +205,7 @@ fn full(text: impl Into<Bytes>) -> Body {
     BodyExt::boxed_unsync(Full::new(text.into()))
 }
 
-/// Has hyper close the connection.
+/// The error that makes hyper close the connection.
 #[derive(Debug)]
 struct BrokenOff;
 

@@ -1,5 +1,4 @@
-//! TLS towards servers whose certificate is not checked: `get --insecure`, `proxy.insecure`, tests
-//! and benchmarks.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-/// A verifier that takes any certificate, but has the handshake prove that the server owns it
+/// A verifier that takes any certificate. The handshake still has to prove that the server owns it
 /// (RFC 8446 §4.4.3).
 #[derive(Debug)]
 pub struct AcceptAny {
@@ -20,7 +19,7 @@ pub struct AcceptAny {
 }
 
 impl AcceptAny {
-    /// A verifier with the signature algorithms of *ring*.
+    /// Makes a verifier with the signature algorithms of *ring*.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -29,16 +28,17 @@ impl AcceptAny {
         })
     }
 
-    /// How many certificates servers have shown. A resumed handshake shows none (RFC 8446 §2.2).
+    /// The number of certificates that servers have shown. A resumed handshake shows none (RFC 8446
+    /// §2.2).
     pub fn shown(&self) -> usize {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// The configuration of a client that has this verifier and offers the protocols `alpn`
-    /// (RFC 7301), the preferred one first.
+    /// The configuration of a client with this verifier. It offers the protocols `alpn` (RFC 7301),
+    /// the preferred one first.
     ///
     /// # Errors
-    /// If *ring* and rustls share no version of TLS, which never happens with those in use.
+    /// If *ring* and rustls share no version of TLS, which never happens with the releases in use.
     pub fn config(self: &Arc<Self>, alpn: &[&str]) -> Result<ClientConfig, rustls::Error> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?

@@ -1,4 +1,4 @@
-//! What can be chosen: the HTTP version and the congestion control under it.
+//! The arms that a choice compares: HTTP versions, and the congestion control under them.
 
 mod congestion;
 
@@ -24,6 +24,15 @@ pub enum Version {
 }
 
 impl Version {
+    /// All, in the order of their indices.
+    pub const ALL: [Self; 3] = [Self::H1, Self::H2, Self::H3];
+
+    /// The position in an array that has an element for each.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The transport that carries this version.
     #[must_use]
     pub const fn transport(self) -> Transport {
@@ -55,8 +64,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// The transport under an HTTP version. What one loses or delivers says little about the other where
-/// a middlebox treats UDP in its own way, so both are measured apart.
+/// The transport under an HTTP version.
+///
+/// A middlebox may treat UDP differently from TCP. Loss and rate of one transport therefore say
+/// little about the other, and each is measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -67,7 +78,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Both, in the order of their indices.
+    /// Both transports, in the order of [`Transport::index`].
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Quic];
 
     /// `tcp` or `quic`.
@@ -95,17 +106,17 @@ impl Transport {
     }
 }
 
-/// Something for each transport.
+/// A value for each transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByTransport<T> {
-    /// Of TCP.
+    /// The value for TCP.
     pub tcp: T,
-    /// Of QUIC.
+    /// The value for QUIC.
     pub quic: T,
 }
 
 impl<T> ByTransport<T> {
-    /// What `of` says of each.
+    /// Makes the value of each transport with `of`.
     pub fn from_fn(mut of: impl FnMut(Transport) -> T) -> Self {
         Self {
             tcp: of(Transport::Tcp),
@@ -113,7 +124,7 @@ impl<T> ByTransport<T> {
         }
     }
 
-    /// That of `transport`.
+    /// Returns the value for `transport`.
     #[must_use]
     pub const fn get(&self, transport: Transport) -> &T {
         match transport {
@@ -122,7 +133,7 @@ impl<T> ByTransport<T> {
         }
     }
 
-    /// That of `transport`, to be changed.
+    /// Returns the value for `transport`, mutably.
     #[must_use]
     pub const fn get_mut(&mut self, transport: Transport) -> &mut T {
         match transport {
@@ -132,7 +143,7 @@ impl<T> ByTransport<T> {
     }
 }
 
-/// A way to send a response. As text `h2-cubic`.
+/// An option for sending a response: a version over a congestion control. As text `h2-cubic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arm {
     /// The HTTP version.
@@ -142,7 +153,8 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// The arms that are told apart, by [`Arm::index`]. HTTP/1.1 is as HTTP/2: it shares TCP's.
+    /// The distinct arms, in the order of [`Arm::index`]. HTTP/1.1 counts as HTTP/2, since both use
+    /// TCP.
     pub const ALL: [Self; ARMS] = [
         Self::new(Version::H2, Congestion::Cubic),
         Self::new(Version::H2, Congestion::Floor),
@@ -161,7 +173,7 @@ impl Arm {
         }
     }
 
-    /// The arm of responses over a transport, in the version that is chosen there.
+    /// The arm of responses over a transport: HTTP/3 over QUIC, HTTP/2 over TCP.
     #[must_use]
     pub const fn over(transport: Transport, congestion: Congestion) -> Self {
         match transport {
@@ -177,7 +189,7 @@ impl Arm {
     }
 }
 
-/// How many arms are told apart.
+/// The number of distinct arms.
 pub const ARMS: usize = 6;
 
 impl fmt::Display for Arm {
@@ -216,10 +228,37 @@ serde_as_text!(Arm);
 
 #[cfg(test)]
 mod tests {
-    use super::{Arm, Congestion, Version};
+    use super::{Arm, Congestion, Transport, Version};
 
     #[test]
-    fn arms_read_what_they_print() {
+    fn every_version_transport_and_congestion_control_is_counted_at_its_index() {
+        let next = |version| match version {
+            Version::H1 => Some(Version::H2),
+            Version::H2 => Some(Version::H3),
+            Version::H3 => None,
+        };
+        let versions = std::iter::successors(Some(Version::H1), |version| next(*version));
+        assert!(versions.eq(Version::ALL));
+        assert_eq!(Version::ALL.map(Version::index), [0, 1, 2]);
+        let next = |transport| match transport {
+            Transport::Tcp => Some(Transport::Quic),
+            Transport::Quic => None,
+        };
+        let transports = std::iter::successors(Some(Transport::Tcp), |transport| next(*transport));
+        assert!(transports.eq(Transport::ALL));
+        assert_eq!(Transport::ALL.map(Transport::index), [0, 1]);
+        let next = |congestion| match congestion {
+            Congestion::Cubic => Some(Congestion::Floor),
+            Congestion::Floor => Some(Congestion::Bbr),
+            Congestion::Bbr => None,
+        };
+        let controls = std::iter::successors(Some(Congestion::Cubic), |one| next(*one));
+        assert!(controls.eq(Congestion::ALL));
+        assert_eq!(Congestion::ALL.map(Congestion::index), [0, 1, 2]);
+    }
+
+    #[test]
+    fn arms_read_their_own_text() {
         for version in [Version::H1, Version::H2, Version::H3] {
             for congestion in Congestion::ALL {
                 let arm = Arm::new(version, congestion);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a text is not a quantity. Prints what was expected.
+/// Why a text is not a quantity. Its message names the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("reading {what} from `{text}`: {problem}; expected {expected}")]
 pub struct ParseUnitError {
@@ -13,22 +13,22 @@ pub struct ParseUnitError {
 }
 
 impl ParseUnitError {
-    /// What is wrong with the text.
+    /// The reason why the text is not a quantity.
     #[must_use]
     pub const fn problem(&self) -> Problem {
         self.problem
     }
 }
 
-/// What can be wrong with a quantity's text.
+/// The reasons why a text is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It does not start with a plain decimal number.
+    /// The text does not start with a plain decimal number.
     Number,
     /// The number has no unit.
     NoUnit,
-    /// The unit is not one of those expected.
+    /// The unit is unknown.
     Unit,
     /// The number has more decimals than the smallest unit can hold.
     Fraction,
@@ -52,11 +52,11 @@ impl fmt::Display for Problem {
 pub(super) struct Notation {
     /// The quantity with its article, for messages.
     pub(super) what: &'static str,
-    /// What a right text looks like, for messages.
+    /// The form of a valid text, for messages.
     pub(super) expected: &'static str,
     /// Units and their size in the smallest one, ascending.
     pub(super) units: &'static [(&'static str, u64)],
-    /// Whether a number without a unit counts smallest units.
+    /// Whether a number may stand without a unit, and then counts the smallest unit.
     pub(super) bare: bool,
     /// Largest permitted value, in the smallest unit.
     pub(super) max: u64,
@@ -130,7 +130,7 @@ impl Notation {
     }
 }
 
-/// `0.fraction` of a unit in smallest units, when that is whole.
+/// Returns `0.fraction` of a unit, in smallest units, if that is a whole number.
 fn share(fraction: &str, factor: u128) -> Result<u128, Problem> {
     let digits = fraction.trim_end_matches('0');
     if digits.is_empty() {

@@ -19,13 +19,13 @@ pub fn parse(text: &str) -> Result<Duration, ParseUnitError> {
     NOTATION.parse(text).map(Duration::from_nanos)
 }
 
-/// The duration in the largest unit that needs no decimals; [`parse`] reads it back.
+/// Prints the duration in the largest unit that needs no decimals; [`parse`] reads it back.
 #[must_use]
 pub fn display(duration: Duration) -> impl fmt::Display {
     fmt::from_fn(move |f| NOTATION.write(duration.as_nanos(), f))
 }
 
-/// For `#[serde(with)]`.
+/// Writes a duration as text, for `#[serde(with)]`.
 ///
 /// # Errors
 /// Only those of the serializer.
@@ -33,7 +33,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.collect_str(&display(*duration))
 }
 
-/// For `#[serde(with)]`.
+/// Reads a duration from text, for `#[serde(with)]`.
 ///
 /// # Errors
 /// When [`parse`] refuses the text.
@@ -41,12 +41,12 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse(&Cow::<'de, str>::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// [`Option`]s of durations as text or null, for `#[serde(with)]`.
+/// Optional durations as text or null, for `#[serde(with)]`.
 pub mod option {
     use super::{Cow, Deserialize, Deserializer, Duration, Serializer, display, parse};
     use serde::de::Error as _;
 
-    /// For `#[serde(with)]`.
+    /// Writes an optional duration as text or null, for `#[serde(with)]`.
     ///
     /// # Errors
     /// Only those of the serializer.
@@ -60,7 +60,7 @@ pub mod option {
         }
     }
 
-    /// For `#[serde(with)]`.
+    /// Reads an optional duration from text or null, for `#[serde(with)]`.
     ///
     /// # Errors
     /// When [`parse`] refuses the text.

@@ -1,11 +1,11 @@
-//! Quantities for people: two or three significant digits and a unit. Nothing reads these back.
+//! Quantities for people: two or three significant digits and a unit. No parser reads them back.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{ByteSize, LossRate, Rate};
 
-/// `12 ms`, `0.49 s`, `38 min`, `2.5 h`, `3 d`.
+/// Prints a time: `12 ms`, `0.49 s`, `38 min`, `2.5 h`, `3 d`.
 #[must_use]
 pub fn time(time: Duration) -> impl fmt::Display {
     let secs = time.as_secs_f64();
@@ -23,7 +23,7 @@ pub fn time(time: Duration) -> impl fmt::Display {
     )
 }
 
-/// `180 Mbit/s`.
+/// Prints a rate: `180 Mbit/s`.
 #[must_use]
 pub fn rate(rate: Rate) -> impl fmt::Display {
     let bits = rate.bits_per_sec() as f64;
@@ -39,7 +39,7 @@ pub fn rate(rate: Rate) -> impl fmt::Display {
     )
 }
 
-/// `1.2 MB`.
+/// Prints a size in decimal units: `1.2 MB`.
 #[must_use]
 pub fn size(size: ByteSize) -> impl fmt::Display {
     let bytes = size.bytes() as f64;
@@ -56,13 +56,13 @@ pub fn size(size: ByteSize) -> impl fmt::Display {
     )
 }
 
-/// `0.1 %`.
+/// Prints a loss: `0.1 %`.
 #[must_use]
 pub fn loss(loss: LossRate) -> impl fmt::Display {
     percent(loss.fraction())
 }
 
-/// A share of 1: `9.2 %`, `-4 %`.
+/// Prints a share of 1: `9.2 %`, `-4 %`.
 #[must_use]
 pub fn percent(share: f64) -> impl fmt::Display {
     fmt::from_fn(move |f| {
@@ -71,14 +71,15 @@ pub fn percent(share: f64) -> impl fmt::Display {
     })
 }
 
-/// A change by a share of 1, with its sign: `+9.2 %`, `-4 %`.
+/// Prints a change by a share of 1, with its sign: `+9.2 %`, `-4 %`.
 #[must_use]
 pub fn change(share: f64) -> impl fmt::Display {
     let sign = if share > 0.0 { "+" } else { "" };
     fmt::from_fn(move |f| write!(f, "{sign}{}", percent(share)))
 }
 
-/// `value` in the last unit that starts at or below it. `scales` holds what one unit is.
+/// Prints `value` in the last unit of `scales` that it reaches. `scales` has the size of each unit
+/// and its name, ascending.
 fn scaled<const N: usize>(
     value: f64,
     starts: &[(f64, &'static str); N],
@@ -95,7 +96,7 @@ fn scaled<const N: usize>(
     })
 }
 
-/// Two digits behind the point below 1, one below 10, else none; no trailing zeros.
+/// Prints two decimals below 1, one below 10, and else none. Drops trailing zeros.
 fn digits(value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let step = match value.abs() {
         v if v < 0.995 => 100.0,

@@ -1,8 +1,4 @@
-//! Quantities with their units, as types and as text.
-//!
-//! Every quantity is an integer inside and is made by a named constructor or from a text that names
-//! its unit: `20Mbps`, `0.5%`, `64KiB`, `15s`. What a type prints, it also reads. There is no clock,
-//! socket, thread or file here.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod arm;

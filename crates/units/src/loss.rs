@@ -4,7 +4,7 @@ use std::str::FromStr;
 use super::decimal::{Notation, ParseUnitError};
 use crate::serde_as_text;
 
-/// Lost share of packets, in parts per million, from 0 to 1,000,000.
+/// The share of packets that is lost, in parts per million, from 0 to 1,000,000.
 ///
 /// As text `0.5%` or `300ppm`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +13,7 @@ pub struct LossRate {
 }
 
 impl LossRate {
-    /// Nothing is lost.
+    /// No loss.
     pub const ZERO: Self = Self { ppm: 0 };
 
     /// A loss of so many parts per million; `None` above 1,000,000.
@@ -26,7 +26,8 @@ impl LossRate {
         }
     }
 
-    /// The nearest loss to a fraction from 0 to 1; outside it and for NaN the nearer end (NaN: 0).
+    /// The loss nearest to `fraction`, which is from 0 to 1. Values outside give the nearer end,
+    /// and NaN gives 0.
     #[must_use]
     pub fn from_fraction(fraction: f64) -> Self {
         // A cast of a float saturates and takes NaN to 0.

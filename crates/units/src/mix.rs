@@ -1,7 +1,9 @@
 //! A fixed mix of integers, the same in every release and on every machine.
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-/// OOPSLA 2014): every input bit changes each output bit with a probability near one half.
+/// The finaliser of SplitMix64: every input bit changes each output bit with a probability near one
+/// half.
+///
+/// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #[must_use]
 pub const fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -10,7 +12,7 @@ pub const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number in 0..1 that depends on all `parts` and their order.
+/// A number from 0 to below 1 that depends on all `parts` and their order.
 #[must_use]
 pub fn draw(parts: [u64; 4]) -> f64 {
     let bits = parts.iter().fold(0, |state, &part| mix(state ^ part));

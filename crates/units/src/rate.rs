@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::decimal::{Notation, ParseUnitError};
 use crate::serde_as_text;
 
-/// A link or delivery rate. 1 Mbps = 1,000,000 bit/s, never 2^20.
+/// A rate of a link or of delivery. 1 Mbps is 1,000,000 bit/s, never 2^20.
 ///
 /// As text `20Mbps`, `1.5Gbps`, `64kbps` or `300bps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ impl Rate {
         }
     }
 
-    /// The mean rate of `bytes` in `time`; `None` when no time passed.
+    /// The mean rate of `bytes` in `time`; `None` for a time of zero.
     #[must_use]
     pub fn of(bytes: u64, time: Duration) -> Option<Self> {
         let bits = u128::from(bytes) * 8 * 1_000_000_000;
@@ -50,9 +50,10 @@ impl Rate {
         self.bits_per_sec as f64 / 1e6
     }
 
-    /// Bytes in flight that fill the path: `rate × min_rtt`, rounded down; saturates.
+    /// The bandwidth-delay product: `rate × min_rtt`, the bytes in flight that fill the path.
+    /// Rounds down; saturates.
     ///
-    /// Takes `min_rtt` (RFC 9002 §5.2), not `srtt`: that one includes our own queue.
+    /// It takes `min_rtt` (RFC 9002 §5.2) and not `srtt`, since `srtt` includes our own queue.
     #[must_use]
     pub fn bdp_bytes(self, min_rtt: Duration) -> u64 {
         let bits = u128::from(self.bits_per_sec).saturating_mul(min_rtt.as_nanos());

@@ -1,4 +1,4 @@
-//! What is kept of a path for the next connection over it.
+//! The properties of a path that later connections over it use.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ByteSize, duration};
 
-/// What connections of a client, or of its neighbours, have lately shown of the path: where a new one may
-/// begin after it has validated it (Careful Resume, draft-ietf-tsvwg-careful-resume).
+/// Recent measurements of a path, by connections of one client or of its neighbours.
+///
+/// A new connection may begin at them after it has validated the path (Careful Resume, RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPath {
-    /// Bytes in flight that filled the path: delivery rate x `min_rtt`, halved for each `half_life.rate`
-    /// since the client, or its prefix, was last seen.
+    /// Bytes in flight that filled the path: delivery rate × `min_rtt`. Halved for each
+    /// `half_life.rate` since a connection of the client, or of its prefix.
     pub bdp: ByteSize,
     /// Smallest round-trip time.
     #[serde(with = "duration")]
@@ -19,13 +20,14 @@ pub struct SavedPath {
 }
 
 impl SavedPath {
-    /// The packets with which a connection may begin: a quarter of those that filled the path, at least the
-    /// usual 10 (RFC 6928 §2, RFC 9002 §7.2), at most 32.
+    /// The packets with which a connection may begin: a quarter of those that filled the path, from
+    /// 10 to 32.
     ///
-    /// The bound is what a path that has become another one gets at worst, spread over a round trip: a
-    /// third of it would be the usual, and it is within what content delivery networks give anybody (most
-    /// below 50; Rüth and Hohlfeld, Demystifying TCP Initial Window Configurations of Content Distribution
-    /// Networks, TMA 2018).
+    /// Every connection gets the minimum (RFC 6928 §2, RFC 9002 §7.2). The maximum bounds the burst
+    /// at a path that has changed meanwhile: three times the usual one, spread over a round trip.
+    ///
+    /// Most content delivery networks begin below 50 packets (TMA 2018: Rüth and Hohlfeld,
+    /// "Demystifying TCP Initial Window Configurations of Content Distribution Networks").
     #[must_use]
     pub fn initial_window(&self) -> u32 {
         let packets = self.bdp.bytes() / 4 / MSS;
@@ -34,10 +36,11 @@ impl SavedPath {
     }
 }
 
-/// Bytes of a segment: `kDefaultTCPMSS` in FLOOR §5.
+/// The bytes of a segment: `kDefaultTCPMSS` in FLOOR §5.
 const MSS: u64 = 1460;
-/// Packets with which any connection may begin, and at most one whose path is known.
+/// The packets with which every connection may begin.
 const DEFAULT_PACKETS: u32 = 10;
+/// The largest number of packets with which a connection over a known path may begin.
 const MAX_PACKETS: u32 = 32;
 
 #[cfg(test)]

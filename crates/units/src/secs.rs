@@ -2,15 +2,16 @@ use std::time::Duration;
 
 use super::Timestamp;
 
-/// A [`Timestamp`] in whole seconds, rounded down, in four bytes: for records kept a million times.
+/// A [`Timestamp`] in whole seconds, rounded down, in four bytes. For records of which there are
+/// millions.
 ///
-/// Reaches to the year 2106 and saturates there. Sums of elapsed seconds do not drift, since every
-/// second is counted between exactly one pair of readings.
+/// It reaches to the year 2106 and saturates there. Sums of elapsed seconds do not drift, since
+/// each second is counted between exactly one pair of readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Secs(u32);
 
 impl Secs {
-    /// So many seconds after the epoch.
+    /// The time `secs` seconds after the epoch.
     #[must_use]
     pub const fn new(secs: u32) -> Self {
         Self(secs)
@@ -28,13 +29,13 @@ impl Secs {
         Timestamp::from_secs(self.0 as u64)
     }
 
-    /// How long after `earlier` this is; zero when it is before.
+    /// The time that passed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_secs(self.0.saturating_sub(earlier.0) as u64)
     }
 
-    /// This second and `duration` later, which is rounded down.
+    /// The time `duration` later; `duration` is rounded down to whole seconds.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         let secs = u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);

@@ -15,13 +15,13 @@ pub struct ByteSize {
 }
 
 impl ByteSize {
-    /// So many bytes.
+    /// A size of `bytes` bytes.
     #[must_use]
     pub const fn from_bytes(bytes: u64) -> Self {
         Self { bytes }
     }
 
-    /// So many KiB (1,024 B); saturates.
+    /// A size of `kib` KiB (1,024 B); saturates.
     #[must_use]
     pub const fn from_kib(kib: u64) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl ByteSize {
         }
     }
 
-    /// So many MiB (1,048,576 B); saturates.
+    /// A size of `mib` MiB (1,048,576 B); saturates.
     #[must_use]
     pub const fn from_mib(mib: u64) -> Self {
         Self {

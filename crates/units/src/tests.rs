@@ -45,7 +45,7 @@ fn rates_are_read_strictly() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_name_the_expected_form() {
     let cases = [
         (
             "20Mbit".parse::<Rate>().unwrap_err(),
@@ -148,7 +148,7 @@ fn time_saturates() {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(n in any::<u64>(), ppm in 0u32..=1_000_000, zeros in 0u32..12) {
+    fn printed_quantities_are_read_back(n in any::<u64>(), ppm in 0u32..=1_000_000, zeros in 0u32..12) {
         let n = n / 10u64.pow(zeros) * 10u64.pow(zeros);
         let rate = Rate::from_bits_per_sec(n);
         prop_assert_eq!(rate.to_string().parse(), Ok(rate));

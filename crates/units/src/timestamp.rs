@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// A point in time: microseconds since 1970-01-01 00:00:00 UTC.
 ///
-/// `std::time::Instant` has no zero and cannot be written to a file; this can. Arithmetic saturates.
-/// Serialised as its number of microseconds.
+/// `std::time::Instant` has no epoch and cannot be written to a file; this type has and can.
+/// Arithmetic saturates. Serde writes the number of microseconds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,13 +15,13 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// So many microseconds after the epoch.
+    /// The time `micros` microseconds after the epoch.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// So many seconds after the epoch; saturates.
+    /// The time `secs` seconds after the epoch; saturates.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Timestamp {
         self.micros / 1_000_000
     }
 
-    /// This time and `duration` later.
+    /// The time `duration` later.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ impl Timestamp {
         }
     }
 
-    /// This time and `duration` earlier, not before the epoch.
+    /// The time `duration` earlier, but not before the epoch.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -59,7 +59,7 @@ impl Timestamp {
         }
     }
 
-    /// How long after `earlier` this is; zero when it is before.
+    /// The time that passed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.micros.saturating_sub(earlier.micros))

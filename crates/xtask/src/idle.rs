@@ -1,8 +1,8 @@
-//! Opens many connections, sends one request on each, and keeps them open and idle until
-//! standard input ends.
+//! Opens many connections, sends one request on each, and keeps them open and idle until standard
+//! input ends.
 //!
-//! Prints a JSON line `{"open":N}` when the last one is idle, and another at the end with
-//! how many still were open then. `make bench-edge` reads the server's memory in between.
+//! Prints a JSON line `{"open":N}` when the last one is idle, and another at the end with the
+//! number that is still open. `make bench-edge` reads the server's memory in between.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,7 +31,7 @@ use url::Url;
 /// Options of `cargo xtask idle`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What is requested once on each connection, on an IPv4 loopback address
+    /// URL that is requested once on each connection, on an IPv4 loopback address
     url: Url,
 
     /// HTTP version
@@ -42,19 +42,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: u32,
 
-    /// Whom to trust
+    /// Certificate that is trusted
     #[arg(long, value_name = "PEM")]
     cacert: PathBuf,
 }
 
-/// Handshakes at once: enough to keep the server busy, below where it asks for a Retry.
+/// Simultaneous handshakes: enough to keep the server busy, but few enough that it sends no Retry.
 const OPENING: usize = 64;
 
-/// Source addresses, 127.0.1.1 and following: a server limits the connections of one, and
-/// one has ports for some 28,000 only.
+/// Source addresses, 127.0.1.1 and following. A server limits the connections of one, and one has
+/// ports for some 28,000 only.
 const SOURCES: u32 = 16;
 
-/// Well below QUIC's idle timeout of 30 s.
+/// The interval of pings, well below QUIC's idle timeout of 30 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(12);
 
 /// Holds idle connections open until standard input ends.
@@ -81,7 +81,7 @@ async fn hold(args: &Args) -> Result<()> {
         open.push(connection?);
     }
     println!("{{\"open\":{}}}", open.len());
-    // A thread waits for the end of the input; connections answer pings meanwhile.
+    // A thread waits for the end of the input, while connections answer pings.
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()))
         .await??;
     let left = open
@@ -93,9 +93,9 @@ async fn hold(args: &Args) -> Result<()> {
 
 /// A connection without requests.
 struct Idle {
-    /// Ends with the connection.
+    /// The task that ends with the connection.
     driver: JoinHandle<()>,
-    /// Without it the connection would be closed.
+    /// Dropping it would close the connection.
     _sender: Sender,
 }
 
@@ -113,7 +113,7 @@ struct Client {
 
 enum Transport {
     Tcp(TlsConnector),
-    /// A socket for each source address.
+    /// QUIC endpoints, one for each source address.
     Quic(Vec<Endpoint>),
 }
 
@@ -156,7 +156,7 @@ impl Client {
         let stream = connector.connect(name, stream).await?;
         let (mut sender, connection) = h2::client::handshake(stream).await?;
         let driver = tokio::spawn(async move {
-            // Its end is what matters, not why.
+            // The reason for the end does not matter.
             let _ = connection.await;
         });
         let (response, _) = sender.send_request(self.request()?, true)?;
@@ -177,7 +177,7 @@ impl Client {
         let connection = endpoint.connect(self.remote, &name)?.await?;
         let (sender, driver) = hikyaku_h3_quinn::Client::new(connection, Config::default());
         let driver = tokio::spawn(async move {
-            // Its end is what matters, not why.
+            // The reason for the end does not matter.
             driver.await;
         });
         let head = self.request()?.into_parts().0.into();
@@ -232,7 +232,7 @@ fn tls(args: &Args, alpn: &[u8]) -> Result<ClientConfig> {
     Ok(config)
 }
 
-/// A descriptor for each connection, and some.
+/// Raises the limit of descriptors to one for each connection, and some more.
 fn raise_descriptor_limit(connections: u32) -> Result<()> {
     let needed = u64::from(connections) + 100;
     let limit = getrlimit(Resource::Nofile);

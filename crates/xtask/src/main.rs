@@ -5,9 +5,12 @@
     reason = "a tool for the terminal"
 )]
 
+mod arrows;
 mod attack;
 mod bench_edge;
 mod idle;
+#[cfg(test)]
+mod where_is;
 
 use clap::{Parser, Subcommand};
 
@@ -21,9 +24,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Attacks servers on loopback, and reports their memory, CPU time and what an honest client waits.
+    /// Prints the arrows between crates and modules, and fails on a forbidden one or a circle.
+    Arrows,
+    /// Attacks servers on loopback, and reports their memory, CPU time and an honest client's
+    /// waiting time.
     Attack(attack::Args),
-    /// Measures what the edge server costs, beside nginx.
+    /// Measures the cost of the edge server, beside nginx.
     BenchEdge(bench_edge::Args),
     /// Holds idle connections open until standard input ends.
     Idle(idle::Args),
@@ -31,6 +37,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
+        Task::Arrows => arrows::run(),
         Task::Attack(args) => attack::run(&args),
         Task::BenchEdge(args) => bench_edge::run(args),
         Task::Idle(args) => idle::run(&args),

@@ -31,7 +31,7 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
     let response = tokio::time::timeout(TIMEOUT, ask(args, &query))
         .await
         .context("waiting for the admin API")??;
-    // Only now, so that a refusal does not empty a trace of before.
+    // The file is created only now, so that a refusal does not empty a former trace.
     let mut out: Box<dyn Write> = match path == Path::new("-") {
         true => Box::new(io::stdout()),
         false => Box::new(File::create(path).with_context(|| format!("creating {name}"))?),
@@ -55,7 +55,7 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
             .write_all(records.whole(&data))
             .and_then(|()| out.flush());
         match written {
-            // Whoever read standard output has enough.
+            // The reader of standard output needs no more.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written.with_context(|| format!("writing the trace to {name}"))?,
         }
@@ -65,7 +65,7 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
     };
     if end.connections == 0 {
         bail!(
-            "no QUIC connection of {} began within {} (`hikyaku explain` tells what a client is \
+            "no QUIC connection of {} began within {} (`hikyaku explain` shows what a client is \
              offered)",
             client,
             duration::display(args.duration)
@@ -75,17 +75,17 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Passes whole records on, and keeps the last.
+/// Passes complete records on, and keeps the last.
 #[derive(Default)]
 struct Records {
-    /// What has come and was not passed on.
+    /// Received bytes that have not been passed on.
     held: Vec<u8>,
     ready: Vec<u8>,
     last: Vec<u8>,
 }
 
 impl Records {
-    /// What can be written now that `data` has come.
+    /// Adds `data`, and returns the complete records that can be written.
     fn whole(&mut self, data: &[u8]) -> &[u8] {
         self.ready.clear();
         let Some(end) = data.iter().rposition(|byte| *byte == b'\n') else {
@@ -102,7 +102,7 @@ impl Records {
         &self.ready
     }
 
-    /// What the last record tells of the trace; `None` if it was cut short.
+    /// Reads the end of the trace from the last record; `None` if the trace was cut short.
     fn end(&self) -> Option<End> {
         #[derive(Deserialize)]
         struct Last {
@@ -115,7 +115,7 @@ impl Records {
     }
 }
 
-/// How a trace ended.
+/// The end of a trace.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct End {
     reason: String,

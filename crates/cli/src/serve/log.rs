@@ -1,5 +1,5 @@
-//! The log on standard error, written by a thread of its own: a reader that is stuck must not stop
-//! those who serve.
+//! The log on standard error, written by its own thread: a reader that does not read must not stop
+//! the server.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-/// Lines that may wait for standard error. Beyond that they are lost.
+/// Lines that may wait for standard error. Further lines are lost.
 const QUEUE: usize = 4096;
-/// How long the end waits for a reader that takes nothing.
+/// The time for which the end waits for a reader that does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The running log. When it is dropped, what it has taken is written.
+/// The running log. When it is dropped, its remaining lines are written.
 pub(super) struct Log {
     lines: Lines,
     counts: Arc<LineCounts>,
@@ -47,12 +47,12 @@ impl Log {
         })
     }
 
-    /// Logs from now on what `filter` lets through.
+    /// Sets the filter of the log.
     pub(super) fn set_level(&self, filter: EnvFilter) -> anyhow::Result<()> {
         self.level.reload(filter).context("changing the log level")
     }
 
-    /// Writes lines as they are.
+    /// Writes lines unchanged.
     pub(super) fn print(&self, text: &str) {
         self.lines.send(text.trim_end().to_owned());
     }
@@ -71,7 +71,7 @@ pub(super) fn filter(level: &str) -> anyhow::Result<EnvFilter> {
     })
 }
 
-/// There is nowhere to report that standard error fails.
+/// Ignores failures of standard error, since there is no place to report them.
 struct Unwatched;
 
 impl Watch for Unwatched {
@@ -94,7 +94,7 @@ impl<'a> MakeWriter<'a> for LogWriter {
 }
 
 impl Write for LogWriter {
-    /// Takes an event, which comes whole.
+    /// Takes an event, which arrives in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         self.0.send(text.trim_end().to_owned());

@@ -1,13 +1,13 @@
-//! Notifies the service manager (sd_notify(3)), where there is one.
+//! Notifications to the service manager (sd_notify(3)), if there is one.
 
 use sd_notify::NotifyState;
 
-/// Requests are answered, by the configuration that `status` says.
+/// Notifies that requests are answered, with the configuration in `status`.
 pub(super) fn ready(status: &str) {
     send(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The configuration is being read again; [`ready`] ends that.
+/// Notifies that the configuration is being read again; [`ready`] ends that.
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[NotifyState::Reloading, now]),
@@ -15,7 +15,7 @@ pub(super) fn reloading() {
     }
 }
 
-/// No new requests are taken.
+/// Notifies that no new requests are taken.
 pub(super) fn stopping() {
     send(&[
         NotifyState::Stopping,

@@ -9,7 +9,7 @@ use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::{Server, Site, eventually, has};
 
 #[test]
-fn clients_of_the_admin_api_that_say_nothing_stop_nobody() {
+fn silent_clients_of_the_admin_api_do_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let server = Server::start(&[site.path()]);
     let silent: Vec<TcpStream> = (0..300)
@@ -39,7 +39,7 @@ fn watchers_that_take_nothing_are_ended() {
     let request = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     watcher.write_all(request.as_bytes()).unwrap();
     watcher.set_nonblocking(true).unwrap();
-    // Many scrapes behind one another, and nothing read.
+    // Many pipelined scrapes, of which no answer is read.
     let mut scraper = TcpStream::connect(server.admin).unwrap();
     scraper.set_nonblocking(true).unwrap();
     let scrape = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
@@ -53,7 +53,7 @@ fn watchers_that_take_nothing_are_ended() {
         while watching || scraping {
             watching &= ended(&watcher).is_none();
             scraping &= ended(&scraper).is_none();
-            // The kernel ends a silent connection in silence, and says so to whoever sends more.
+            // The kernel ends a silent connection silently. Only further data gets a reset.
             let _ = watcher.write(b"\r\n");
             let _ = scraper.write(scrape.as_bytes());
             assert_eq!(h2.get(&long).await.unwrap().status, 200);
@@ -88,7 +88,7 @@ fn running_out_of_descriptors_is_said_once_and_passes() {
             .collect();
         server.wait_log("accepting admin connections: Too many open files");
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // Those who are there, and those who come over UDP, are served.
+        // Existing clients, and new ones over UDP, are served.
         assert_eq!(h2.get("/").await.unwrap().status, 200);
         let h3 = H3::connect(server.address()).await.unwrap();
         assert_eq!(h3.get("/").await.unwrap().status, 200);

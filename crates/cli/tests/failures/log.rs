@@ -24,7 +24,7 @@ fn ask_often(server: &Server) {
     });
 }
 
-/// Serves, reloads and stops although nobody takes the lines.
+/// Serves, reloads and stops although no reader takes the lines.
 fn works_without_reader(server: &mut Server) {
     ask_often(server);
     server.signal(Signal::HUP);
@@ -49,7 +49,7 @@ fn an_access_log_on_a_full_disk_goes_on_when_there_is_space() {
     let site = Site::new(&[("index.html", b"start")]);
     let path = disk.join("access.log");
     let access = format!("log.access={}", path.display());
-    // Full at start, too.
+    // The disk is full at the start, too.
     disk.fill();
     let server = Server::start(&[site.path(), "--set", &access]);
     is_served(&server);
@@ -62,7 +62,7 @@ fn an_access_log_on_a_full_disk_goes_on_when_there_is_space() {
         (times(&server, "No space left on device") == 2).then_some(())
     });
     is_served(&server);
-    // Somebody moves what is there away, and its last line is not torn.
+    // An operator moves the file away, and its last line is complete.
     let before = fs::read_to_string(&path).unwrap();
     fs::write(&path, "").unwrap();
     let more = MANY + 2 - before.matches('\n').count();
@@ -92,7 +92,7 @@ fn an_access_log_on_a_full_disk_goes_on_when_there_is_space() {
 }
 
 #[test]
-fn a_fifo_without_reader_stops_nobody() {
+fn a_fifo_without_reader_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("access.fifo");
@@ -103,12 +103,12 @@ fn a_fifo_without_reader_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_sleeps_stops_nobody() {
+fn a_sleeping_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
     fifo(&path);
-    // Open, and never read.
+    // The pipe is open, but never read.
     let reader = fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -122,7 +122,7 @@ fn a_reader_of_standard_output_that_sleeps_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_goes_stops_nobody() {
+fn a_leaving_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
@@ -144,7 +144,7 @@ fn a_reader_of_standard_output_that_goes_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_error_that_sleeps_stops_nobody() {
+fn a_sleeping_reader_of_standard_error_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("err");
@@ -183,7 +183,7 @@ fn a_reader_of_standard_error_that_sleeps_stops_nobody() {
     drop(reader);
 }
 
-/// An address that nobody listens on, and its URL.
+/// An address on which no server listens, and its URL.
 fn free_port() -> (String, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! What the server does when its own disks, pipes and descriptors fail: it goes on serving.
+//! Failures of the server's own disks, pipes and descriptors: it goes on serving.
 #![allow(clippy::unwrap_used)]
 
 mod admin;
@@ -19,7 +19,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// One of `size` bytes; `None`, and `test` is left out, where that can't be had.
+    /// Mounts a file system of `size` bytes. `None`, with a skip of `test`, if that is impossible.
     fn new(test: &str, size: usize) -> Option<Self> {
         let disk = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -50,7 +50,7 @@ impl Disk {
         }
     }
 
-    /// Gives it back.
+    /// Frees the space.
     fn free(&self) {
         fs::remove_file(self.join("filler")).unwrap();
     }
@@ -84,7 +84,7 @@ fn is_served(server: &Server) {
     assert_eq!(records[0]["status"], 200, "{records:?}");
 }
 
-/// How often a line of the log says `text`.
+/// Counts the lines of the log with `text`.
 fn times(server: &Server, text: &str) -> usize {
     server.log().matches(text).count()
 }

@@ -1,4 +1,4 @@
-//! Reloads that are refused, and what the service manager hears.
+//! Reloads that are refused, and notifications of the service manager.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -108,9 +108,9 @@ fn a_reload_finds_its_server_by_the_configuration() {
     expect(&with_config(), false, &["is the server running there?"]);
 }
 
-/// The next message to the service manager.
+/// Returns the next message to the service manager.
 #[track_caller]
-fn told(socket: &UnixDatagram) -> String {
+fn next_message(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1024];
     let len = socket.recv(&mut buffer).unwrap();
     String::from_utf8(buffer[..len].to_vec()).unwrap()
@@ -126,27 +126,27 @@ fn the_service_manager_hears_of_every_state() {
     let variable = format!("NOTIFY_SOCKET={}", path.display());
     let args = ["--config", configured.path()];
     let mut server = Server::try_start_by(&["env", &variable], &args).unwrap();
-    assert_eq!(told(&socket), "READY=1\nSTATUS=serving\n");
+    assert_eq!(next_message(&socket), "READY=1\nSTATUS=serving\n");
     let reloading = |server: &Server| {
         server.signal(Signal::HUP);
-        let text = told(&socket);
+        let text = next_message(&socket);
         let micros = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         assert!(micros.trim().parse::<u64>().unwrap() > 0, "{text}");
     };
     reloading(&server);
-    assert_eq!(told(&socket), "READY=1\nSTATUS=serving\n");
+    assert_eq!(next_message(&socket), "READY=1\nSTATUS=serving\n");
     configured.write("nonsense");
     reloading(&server);
-    let text = told(&socket);
+    let text = next_message(&socket);
     assert!(text.starts_with("READY=1\nSTATUS="), "{text}");
     assert!(text.contains("a new one was refused"), "{text}");
     server.signal(Signal::TERM);
-    assert!(told(&socket).starts_with("STOPPING=1\n"));
+    assert!(next_message(&socket).starts_with("STOPPING=1\n"));
     assert!(server.wait_exit().success());
 }
 
 #[test]
-fn what_a_reload_needs_and_does_not_find_refuses_it() {
+fn missing_files_refuse_a_reload() {
     let configured = Configured::new();
     let dir = tempfile::tempdir().unwrap();
     let logs = dir.path().join("logs");

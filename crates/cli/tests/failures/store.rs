@@ -1,4 +1,4 @@
-//! The store of what is known of clients.
+//! The store of estimates.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,7 +14,7 @@ const AGAIN: &str = "is written again";
 const AVAILABLE: &str = "hikyaku_store_available";
 const FAILURES: &str = "hikyaku_store_failures_total{}";
 
-/// Requests from so many addresses, the first of which is 127.0.NET.1.
+/// Makes requests from so many addresses, the first of which is 127.0.NET.1.
 fn visit(server: &Server, net: u8, clients: u8) {
     for last in 1..=clients {
         let address = format!("127.0.{net}.{last}");
@@ -93,7 +93,7 @@ fn a_disk_that_is_full_at_start_does_not_keep_it_from_serving() {
     server.wait_log(AGAIN);
     stop(server);
 
-    // With a store from before, which can be read.
+    // With a former store, which can be read.
     disk.fill();
     let server = Server::start(&args);
     assert!(knows(&server, "127.0.1.1"));
@@ -168,8 +168,8 @@ fn a_directory_that_vanishes_is_made_again_with_everything() {
 }
 
 #[test]
-fn what_is_forgotten_unread_does_not_come_back() {
-    const TEST: &str = "what_is_forgotten_unread_does_not_come_back";
+fn a_client_deleted_unread_does_not_come_back() {
+    const TEST: &str = "a_client_deleted_unread_does_not_come_back";
     if !rustix::process::geteuid().is_root() {
         return skip(TEST, "only root can give a directory away");
     }
@@ -183,7 +183,7 @@ fn what_is_forgotten_unread_does_not_come_back() {
     visit(&server, 1, 2);
     stop(server);
 
-    // Of another user, to whom root without capabilities is anybody.
+    // The directory is another user's, and root without capabilities has no access.
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let owner = |uid| chown(state.path(), Some(uid), Some(uid)).unwrap();
     owner(65534);

@@ -1,11 +1,11 @@
-//! HTTP/3 as no honest client writes it, by aioquic (`h3/battery.py`).
+//! HTTP/3 that no honest client sends, by aioquic (`h3/battery.py`).
 
 use std::path::Path;
 
 use crate::{Servers, built, expect_all_right, run};
 
 #[test]
-fn what_rfcs_9114_9204_and_9218_demand() {
+fn demands_of_rfcs_9114_9204_and_9218() {
     let Some(python) = built("venv/bin/python") else {
         return;
     };
@@ -14,7 +14,7 @@ fn what_rfcs_9114_9204_and_9218_demand() {
     let output = run(
         python,
         &[
-            // Leaves nothing beside the sources.
+            // Python writes no files beside the sources.
             "-B",
             battery.to_str().unwrap(),
             &servers.files.port().to_string(),

@@ -1,4 +1,4 @@
-//! Clients that Debian has: curl, nghttp and h2load over TCP, ngtcp2's over QUIC.
+//! Clients that Debian packages: curl, nghttp and h2load over TCP, ngtcp2's over QUIC.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use crate::{BIG, Servers, proxy, run, text};
 use hikyaku_testkit::{has, noise, this_test};
 
-/// Versions of HTTP as curl is asked for them, and as it says them.
+/// HTTP versions in curl's options and in its output.
 const CURL: [(&str, &str); 2] = [("--http1.1", "1.1"), ("--http2", "2")];
 
-/// Runs curl; gives `STATUS VERSION` and what was received.
+/// Runs curl. Returns `STATUS VERSION` and the received content.
 #[track_caller]
 fn curl(version: &str, args: &[&str], url: &str) -> (String, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ fn curl_over_tcp() {
         for (name, args, url, status, content) in cases {
             let (got, body) = curl(option, args, url);
             assert_eq!(got, format!("{status} {version}"), "{name} {option}");
-            // Of HEAD, curl puts out the header section.
+            // For HEAD, curl prints the header section.
             let is_same = name == "HEAD" || body == content;
             assert!(is_same, "{name} {option}: {} bytes", body.len());
         }

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::{BIG, Servers, built, expect_all_right, proxy, run};
 use hikyaku_testkit::{Server, noise};
 
-/// Has the client try all cases, or one of those that are tried alone.
+/// Makes the client try all cases, or one of those that run alone.
 #[track_caller]
 fn try_over(version: &str, case: &str, least: usize) {
     let Some(client) = built("tools/foreign-client") else {

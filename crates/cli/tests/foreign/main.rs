@@ -1,5 +1,5 @@
-//! Clients that others wrote, against the real server. Each is pinned by `scripts/setup.sh`;
-//! where one is missing, its tests say so and pass.
+//! Clients of other projects, against the real server. `scripts/setup.sh` pins each of them. Tests
+//! of missing clients report a skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod aioquic;
@@ -17,7 +17,7 @@ use hikyaku_testkit::{Server, Site, skip, this_test};
 /// Size of `big.bin`, in bytes.
 const BIG: usize = 20_000_000;
 
-/// A server of files and a proxy, with what they need.
+/// A file server and a proxy, with their files and upstream.
 struct Servers {
     files: Server,
     proxy: Server,
@@ -29,7 +29,7 @@ impl Servers {
         Self::with(&[])
     }
 
-    /// As [`Servers::start`], with these keys set.
+    /// Starts both servers with these keys set.
     fn with(keys: &[&str]) -> Self {
         let site = Site::with_big_file(BIG);
         let set = keys.iter().flat_map(|key| ["--set", key]);
@@ -44,7 +44,7 @@ impl Servers {
     }
 }
 
-/// A proxy for an upstream of HTTP/1.1, with these keys set.
+/// Starts a proxy for an upstream of HTTP/1.1, with these keys set.
 fn proxy(keys: &[&str]) -> Server {
     let upstream = format!("http://{}", upstream::start(Speaks::Http1));
     let keys = keys.iter().flat_map(|key| ["--set", key]);
@@ -52,7 +52,8 @@ fn proxy(keys: &[&str]) -> Server {
     Server::start(&args)
 }
 
-/// A program that `scripts/setup.sh` put below `build`; says so where it is not there.
+/// The path of a program that `scripts/setup.sh` has put below `build`; reports a skip if it is
+/// missing.
 fn built(path: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = root.join("build").join(path);
@@ -66,7 +67,7 @@ fn built(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a program to its end, two minutes at most.
+/// Runs a program to its end, for two minutes at most.
 fn run(program: impl AsRef<Path>, args: &[&str]) -> Output {
     let output = Command::new("timeout")
         .arg("120")
@@ -84,7 +85,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks a report with a line for each case, `NAME: ok` or `NAME: WHAT WAS WRONG`.
+/// Checks a report with a line for each case, `NAME: ok` or `NAME: FAULT`.
 #[track_caller]
 fn expect_all_right(output: &Output, least: usize) {
     let report = text(&output.stdout);

@@ -1,19 +1,19 @@
-//! slowhttptest: clients that keep connections busy with as little as they can.
+//! slowhttptest: clients that keep connections busy with the fewest bytes.
 
 use crate::{Servers, proxy, run, text};
 use hikyaku_testkit::{Server, has, this_test};
 
-/// Connections of an attack.
+/// The number of connections in an attack.
 const COUNT: &str = "200";
 
-/// Attacks by `args` for at most 15 s; others are served all the while. Gives the report.
+/// Attacks by `args` for at most 15 s, while another client is served. Returns the report.
 #[track_caller]
 fn attack(server: &Server, args: &[&str], path: &str) -> String {
     let url = server.url(path);
-    // All connections within a second; another client's answer within three.
+    // All connections begin within a second; another client's answer takes up to three.
     let always = ["-c", COUNT, "-r", COUNT, "-l", "15", "-p", "3", "-u", &url];
     let report = text(&run("slowhttptest", &[args, &always].concat()).stdout);
-    // Said every five seconds.
+    // The report has a line every five seconds.
     let looks = report.matches("service available").count();
     let yes = report.matches("YES").count();
     assert!(looks > 0 && yes == looks, "{report}");
@@ -42,7 +42,7 @@ fn slow_bodies() {
     }
 }
 
-/// It does not notice that connections are over before it has read what it has of them.
+/// slowhttptest notices the end of connections only after it has read their data.
 #[test]
 fn slow_readers() {
     if !is_installed() || !has(&this_test(), "ss") {
@@ -54,7 +54,7 @@ fn slow_readers() {
     attack(&servers.files, &args, "/big.bin");
     let ended = "hikyaku_connections_refused_total{limit=\"stalled\"}";
     servers.files.wait_metric(ended, COUNT.parse().unwrap());
-    // Nor does the kernel keep what they did not take.
+    // Nor does the kernel keep the data that they did not take.
     let of_server = format!("sport = :{}", servers.files.port());
     let kept = run("ss", &["-Htn", "state", "fin-wait-1", &of_server]);
     assert_eq!(text(&kept.stdout), "");

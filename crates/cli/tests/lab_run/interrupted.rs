@@ -1,4 +1,4 @@
-//! Measurements that are killed or told to end.
+//! Measurements that are killed or asked to end.
 
 use super::*;
 
@@ -36,9 +36,8 @@ fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     }
 }
 
-/// Runs [`SLOW`] on two lanes until it has some records, and then sends it a signal, or
-/// several. Gives its process id and exit status, 128 and the signal's number if it died
-/// of one.
+/// Runs [`SLOW`] on two lanes until it has some records, and then sends it signals. Returns its
+/// process id and exit status; the latter is 128 and the signal's number if it died of one.
 fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
     let arguments = [
         "run",
@@ -97,7 +96,7 @@ fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
     ];
     let output = lab(&arguments).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    // What the machine disturbed is in the records, and is measured again, up to three times.
+    // Disturbed sessions are in the records, and are measured again, up to three times.
     let good = kept
         .iter()
         .filter(|run| run.disturbed.is_none() || run.attempt == 2);
@@ -109,7 +108,7 @@ fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
     let repeats: BTreeSet<u32> = all.iter().map(|run| run.repeat).collect();
     assert_eq!(repeats, (0..12).collect());
 
-    // And now there is nothing more to do.
+    // Now there is nothing more to do.
     let output = lab(&arguments).output().unwrap();
     assert!(text(&output).contains("0 runs to go"), "{}", text(&output));
     assert_eq!(read(&runs).unwrap(), all);
@@ -122,7 +121,7 @@ fn a_signal_ends_it_cleanly() {
     };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("slow.toml");
-    // No machine is so busy that it ends by itself before it is told to.
+    // No machine is so busy that it ends by itself before the signal.
     let endless = SLOW.replace("repeats = 12", "repeats = 1000");
     fs::write(&file, endless).unwrap();
     // It may end before the second signal comes.

@@ -1,10 +1,10 @@
-//! `hikyaku lab run` and `list`: the shipped binary measures itself. Needs root; without
-//! it the tests that do say so and pass.
+//! `hikyaku lab run` and `list`: the shipped binary measures itself. Most tests need root. Without
+//! it they report a skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod interrupted;
+mod messages;
 mod peers;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use hikyaku_testkit::{binary, skip, skip_part};
 
-/// Measurements side by side disturb each other.
+/// Concurrent measurements would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -33,7 +33,7 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 fn lab(arguments: &[&str]) -> Command {
-    // The tests may run where it is ignored, under nohup.
+    // The tests may run under nohup, where the signal is ignored.
     let mut command = Command::new("env");
     command
         .args(["--default-signal=HUP", binary(), "lab"])
@@ -46,7 +46,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Runs a command to its good end, and gives what it said.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 fn done(arguments: &[&str]) -> String {
     let output = lab(arguments).output().unwrap();
@@ -55,7 +55,7 @@ fn done(arguments: &[&str]) -> String {
     said
 }
 
-/// Runs an experiment's `[quick]` part to its end, makes its report, and gives its records.
+/// Runs an experiment's `[quick]` part, makes its report, and returns its records.
 fn quick(name: &str) -> Vec<Run> {
     let out = tempfile::tempdir().unwrap();
     quick_into(name, out.path())
@@ -79,7 +79,7 @@ fn quick_into(name: &str, out: &Path) -> Vec<Run> {
     runs
 }
 
-/// Records by arm, those of attempts that count.
+/// Records of attempts that count, by arm.
 fn by_arm(runs: Vec<Run>) -> BTreeMap<String, Vec<Run>> {
     let mut arms: BTreeMap<String, Vec<Run>> = BTreeMap::new();
     for run in hikyaku_lab::experiment::counted(runs) {
@@ -121,21 +121,21 @@ fn fixed_arms_use_their_version_and_pay_for_the_link() {
         for run in runs {
             assert_eq!(run.label("http"), arm.strip_prefix('h'), "{run:?}");
             // Handshake and request: two round trips at least.
-            let least = 2.0 * run.link.rtt().as_secs_f64() * 1e3;
-            assert!(run.metric("load_ms").unwrap() > least, "{run:?}");
+            let min_load = 2.0 * run.link.rtt().as_secs_f64() * 1e3;
+            assert!(run.metric("load_ms").unwrap() > min_load, "{run:?}");
             let measured = run.metric("server_min_rtt_ms");
             let measured = measured.unwrap_or_else(|| panic!("no RTT: {run:?}"));
-            // quinn takes the time before it reads a packet: where it waits for a CPU in between,
-            // the packet has come after it.
-            let rtt = least / 2.0;
+            // quinn takes the time before it reads a packet. If it waits for a CPU in between, the
+            // packet seems to arrive before it was sent.
+            let rtt = min_load / 2.0;
             assert!((0.9 * rtt..rtt + 50.0).contains(&measured), "{run:?}");
         }
     }
 }
 
 #[test]
-fn an_adaptive_arm_has_warm_up_sessions_and_tells_its_reasons() {
-    let Some(_alone) = alone("an_adaptive_arm_has_warm_up_sessions_and_tells_its_reasons") else {
+fn an_adaptive_arm_has_warm_up_sessions_and_reports_its_reasons() {
+    let Some(_alone) = alone("an_adaptive_arm_has_warm_up_sessions_and_reports_its_reasons") else {
         return;
     };
     let arms = by_arm(quick("version-eval"));
@@ -230,8 +230,8 @@ fn pages_are_spread_over_the_shards_of_their_arm() {
         let bytes = run.metric("goodput_mbps").unwrap() * run.metric("load_ms").unwrap() / 8e-3;
         assert!((1.2e6..1.21e6).contains(&bytes), "{arm}: {bytes}");
     }
-    let told = arms["adaptive"][0].label("connections_decision");
-    assert!(told.is_some(), "{:?}", arms["adaptive"]);
+    let decision = arms["adaptive"][0].label("connections_decision");
+    assert!(decision.is_some(), "{:?}", arms["adaptive"]);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn flows_share_the_bottleneck() {
         };
         let (ours, other) = (metric("goodput_mbps.ours"), metric("goodput_mbps.other"));
         assert!(ours > 0.0 && other > 0.0, "{arm}");
-        // 50 Mbit/s, of which each packet loses 14 B.
+        // 50 Mbit/s, from which each packet loses 14 B.
         let utilisation = metric("utilisation");
         assert!((0.5..=1.0).contains(&utilisation), "{arm}: {utilisation}");
         assert!((0.5..=1.0).contains(&metric("jain")), "{arm}");
@@ -282,8 +282,9 @@ fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
         "mobile-h3-1",
     ];
     assert_eq!(crowd.keys().collect::<Vec<_>>(), names);
-    // None gets more than its own link carries, but for what was late before; all together get
-    // most of it. (One may get little in so short a time: a file takes the slowest link longer.)
+    // No client gets more than its own link carries, apart from late data of before; all together
+    // get most of it. (One may get little in so short a time: a file takes the slowest link
+    // longer.)
     let mut links = 0.0;
     for (name, mbps) in &crowd {
         let rate = match name.split('-').next() {
@@ -296,7 +297,7 @@ fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
     }
     assert!(run.metric("goodput_mbps").unwrap() > 0.6 * links, "{run:?}");
     assert!(run.metric("server_cpu_percent").unwrap() > 0.0, "{run:?}");
-    // Each of the four links with both versions, in a session of its own.
+    // Each of the four links with both versions, in its own session.
     let alone: BTreeSet<String> = arms["alone"]
         .iter()
         .flat_map(|run| goodputs(run).into_keys())
@@ -344,8 +345,8 @@ fn the_choice_is_held_against_every_fixed_arm() {
 
 #[test]
 #[ignore = "long: make test-long"]
-fn what_was_measured_becomes_a_model() {
-    let Some(_alone) = alone("what_was_measured_becomes_a_model") else {
+fn measurements_become_a_model() {
+    let Some(_alone) = alone("measurements_become_a_model") else {
         return;
     };
     let out = tempfile::tempdir().unwrap();

@@ -20,8 +20,8 @@ fn peers_are_measured_where_they_are_installed() {
     }
 }
 
-/// nginx takes its sockets' congestion control from the namespace, which the runs of one
-/// lane share.
+/// nginx takes its sockets' congestion control from the namespace, which the runs of one lane
+/// share.
 #[test]
 fn each_run_of_a_peer_has_its_congestion_control() {
     let test = "each_run_of_a_peer_has_its_congestion_control";
@@ -83,7 +83,7 @@ fn a_browser_loads_the_page() {
     }
     let arms = by_arm(quick("browser"));
     assert!(arms["h2"].iter().all(|run| run.label("http") == Some("2")));
-    // It has learnt of HTTP/3 in the session before.
+    // It learnt of HTTP/3 in the session before.
     let later = arms["h3"].last().unwrap();
     assert_eq!(
         (later.label("http_first"), later.label("http")),

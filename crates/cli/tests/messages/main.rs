@@ -1,5 +1,5 @@
-//! Requests and responses that are seldom seen, or malformed, over HTTP/1.1, 2 and 3, and
-//! what becomes of them on their way to an upstream and back.
+//! Rare or malformed requests and responses over HTTP/1.1, 2 and 3, and their way to an upstream
+//! and back.
 #![allow(clippy::unwrap_used)]
 
 mod raw;

@@ -1,4 +1,4 @@
-//! Both ends as bytes.
+//! Client and upstream with raw bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,15 +10,15 @@ use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::fetch::{Http, Response};
 use hikyaku_testkit::{PATIENCE, Server};
 
-/// An upstream of HTTP/1.1 that gives scripted answers, and remembers what it was asked.
+/// An upstream of HTTP/1.1 that gives scripted answers, and records its requests.
 pub(crate) struct Upstream {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Upstream {
-    /// `answer` is given each request, head and content, and the connection; it returns
-    /// whether the connection is read further.
+    /// Starts an upstream. `answer` gets the connection and each request, head and content. It
+    /// returns whether the connection is read further.
     pub(crate) fn start<F>(answer: F) -> Self
     where
         F: Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
@@ -54,14 +54,14 @@ impl Upstream {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked last, in lower case.
+    /// The last request, in lower case.
     pub(crate) fn last(&self) -> String {
         let seen = self.seen.lock().unwrap();
         seen.last().unwrap().to_ascii_lowercase()
     }
 }
 
-/// A request's head and what belongs to it by its framing.
+/// Reads a request's head, and its content by its framing.
 fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut got = Vec::new();
     loop {
@@ -87,8 +87,8 @@ fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// What comes back for these bytes over TLS, until the server ends the connection or `end`
-/// has come.
+/// Sends these bytes over TLS. Returns the answer up to `end`, or until the server ends the
+/// connection.
 pub(crate) fn exchange(server: &Server, request: &[u8], end: &str) -> String {
     client::block_on(async {
         let mut tls = client::tls(server.address(), &["http/1.1"]).await.unwrap();
@@ -106,8 +106,8 @@ pub(crate) fn exchange(server: &Server, request: &[u8], end: &str) -> String {
     })
 }
 
-/// A request without content over one version, by a client that reports content wherever
-/// it comes.
+/// Sends a request without content over one version, by a client that reports any content of the
+/// response.
 pub(crate) fn ask(http: Http, server: &Server, method: &str, path: &str) -> Response {
     let uri = format!("https://localhost:{}{path}", server.port());
     let request = http::Request::builder().method(method).uri(uri);

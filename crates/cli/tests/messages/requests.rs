@@ -1,4 +1,4 @@
-//! Requests on their way in, and on to an upstream.
+//! Requests on their way to the server, and to an upstream.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -69,7 +69,7 @@ fn content_is_passed_on_with_every_method_and_none_is_made_up() {
     }
 }
 
-/// curl sends what it reads from standard input as it comes.
+/// curl sends its standard input as it arrives.
 #[test]
 fn curl_streams_content_with_get_and_delete() {
     if !has("curl_streams_content_with_get_and_delete", "curl") {
@@ -124,7 +124,7 @@ fn many_fields_are_taken_and_too_large_ones_refused_alike() {
     ];
     for (name, fields, status) in cases {
         let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-        // The HTTP/3 client cannot be told to read the answer before it has sent the head.
+        // The HTTP/3 client cannot read the answer before it has sent the head.
         for http in [Http::H1, Http::H2] {
             let got = fetch(http, &server, "/", &fields);
             assert_eq!(got.status, status, "{name} over {http:?}");
@@ -135,7 +135,7 @@ fn many_fields_are_taken_and_too_large_ones_refused_alike() {
     }
 }
 
-/// What is answered to bytes over TLS: the status, or none where the connection just ends.
+/// The answer to bytes over TLS: the status, or none if the connection just ends.
 #[test]
 fn malformed_requests_of_http_1_1_are_refused() {
     const HEAD: &str = "Host: a\r\n";

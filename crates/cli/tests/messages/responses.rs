@@ -52,7 +52,7 @@ fn head_is_never_given_content() {
             );
         }
     }
-    // Before any content is asked.
+    // The response comes before any content is read.
     let request = b"HEAD / HTTP/1.1\r\nHost: a b\r\n\r\n";
     let answer = exchange(&files, request, "");
     assert!(
@@ -61,7 +61,7 @@ fn head_is_never_given_content() {
     );
 }
 
-/// A row of [`what_an_upstream_must_not_send_is_repaired_or_refused`].
+/// A row of [`forbidden_responses_of_an_upstream_are_repaired_or_refused`].
 struct Case {
     name: &'static str,
     method: &'static str,
@@ -180,7 +180,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn what_an_upstream_must_not_send_is_repaired_or_refused() {
+fn forbidden_responses_of_an_upstream_are_repaired_or_refused() {
     for case in CASES {
         let upstream = Upstream::answering(case.answer);
         let server = Server::start(&["--upstream", &upstream.url()]);
@@ -285,7 +285,7 @@ fn early_hints_of_an_upstream_reach_the_client() {
         assert!(got.starts_with(&want.repeat(count)), "{path}: {got}");
         let rest = &got[want.len() * count..];
         assert!(rest.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {got}");
-        // HTTP/1.0 has none of them.
+        // HTTP/1.0 has no interim responses.
         let old = request("1.0", "");
         assert!(old.starts_with("HTTP/1.0 200 OK\r\n"), "{path}: {old}");
 
@@ -318,8 +318,8 @@ fn early_hints_of_an_upstream_reach_the_client() {
     }
 }
 
-/// An upstream of HTTP/2 that answers each request with 103, twice, and 200; until the test's runtime
-/// ends. hyper's server has no way to do so.
+/// Starts an HTTP/2 upstream that answers each request with 103, twice, and 200, until the test's
+/// runtime ends. hyper's server cannot do so.
 async fn hinting_http2() -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -371,7 +371,7 @@ async fn early_hints_of_an_upstream_of_http2_reach_the_client() {
     .unwrap();
 }
 
-/// The content is sent once 100 has come.
+/// The content is sent once 100 has arrived.
 #[test]
 fn an_expectation_over_http_3_is_answered() {
     let upstream = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
@@ -394,7 +394,7 @@ fn an_expectation_over_http_3_is_answered() {
     );
 }
 
-/// Requests that follow each other at once get their own interim responses, in order.
+/// Pipelined requests get their own interim responses, in order.
 #[test]
 fn early_hints_stay_in_order_on_a_pipelined_connection() {
     let upstream = Upstream::start(|request, stream| {
@@ -438,7 +438,7 @@ fn an_answer_that_comes_early_is_not_lost() {
         let head = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\n";
         let head = format!("{head}content-length: {}\r\n\r\n", page.len());
         let _ = stream.write_all((head + &page).as_bytes());
-        // What is written from now on is reset.
+        // Bytes written from now on are reset.
         let _ = stream.read(&mut [0; 100]);
         false
     });
@@ -448,7 +448,7 @@ fn an_answer_that_comes_early_is_not_lost() {
     let data = format!("@{}", file.display());
     for version in ["--http1.1", "--http2"].repeat(5) {
         let args = [version, "-H", "expect:", "-H", "x-head-only: yes"];
-        // Whether a client reads while it sends is the client's matter.
+        // The client decides whether it reads while it sends.
         curl(&[&args[..], &["--data-binary", &data, &server.url("/")]].concat());
     }
     let lines = eventually("ten lines", || {

@@ -1,4 +1,4 @@
-//! Clients of every version: honest, slow, stalled, and such as leave.
+//! Clients of every version: honest, slow, stalled, and those that leave.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,15 +17,15 @@ use crate::seed::Seed;
 use crate::side::Side;
 use hikyaku_testkit::{Server, Site, binary, noise, plain_http};
 
-/// Clients at once, each with an address of its own.
+/// The number of simultaneous clients, each with its own address.
 const CLIENTS: u64 = 6;
-/// Sizes of files and of bodies that are sent up, in bytes.
+/// Sizes of files and of uploads, in bytes.
 const SIZES: [usize; 5] = [0, 700, 50_000, 1_000_000, 6_000_000];
-/// Fewer bytes than this a second are slow.
+/// Bytes per second of a slow client, at most.
 const SLOW: &str = "400k";
-/// How long a stalled client takes nothing.
+/// The time for which a stalled client reads nothing.
 const STALL: Duration = Duration::from_secs(1);
-/// Where a busy machine makes more than this of it, the server may have ended the connection.
+/// The length of a stall, on a busy machine, after which the server may have ended the connection.
 const LONGEST_STALL: Duration = Duration::from_secs(2);
 
 /// Files of every size.
@@ -47,17 +47,17 @@ enum Version {
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Plain,
-    /// Takes a few hundred kB a second.
+    /// Reads a few hundred kB a second.
     Slow,
-    /// Takes nothing for a while after this time.
+    /// Reads nothing for a while after this time.
     Stalled(Duration),
     /// Closes its connection after this time.
     Leaves(Duration),
-    /// Is gone after this time.
+    /// Is killed after this time.
     Dies(Duration),
 }
 
-/// Everybody who asks the servers for something.
+/// All clients of the servers.
 pub(crate) struct Crowd<'a> {
     site: &'a Site,
     directory: TempDir,
@@ -74,7 +74,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Asks for each file once.
+    /// Requests each file once.
     pub(crate) fn ask_for_every_file(&self, files: &Side) {
         for size in SIZES {
             let id = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Asks both servers until told to stop; what came is in their ledgers.
+    /// Makes requests of both servers until `stop`, and records the results in their ledgers.
     pub(crate) fn load(&self, sides: &[Side; 2], stop: &AtomicBool, seed: u64) {
         thread::scope(|scope| {
             for client in 1..=CLIENTS {
@@ -131,7 +131,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// The clients of which the server knows something by their addresses.
+    /// The clients of which the server has an estimate by their addresses.
     pub(crate) fn known(&self, server: &Server) -> BTreeSet<String> {
         let is_known = |client: &String| {
             let path = format!("/v1/clients/{client}");
@@ -147,14 +147,14 @@ fn address(client: u64) -> String {
     format!("127.0.9.{client}")
 }
 
-/// One request by a client program, on a connection of its own.
+/// One request by a client program, on its own connection.
 struct Request {
     id: u64,
     version: Version,
     manner: Manner,
     size: usize,
     from: String,
-    /// What the answer must be; from an upstream, what is sent up and comes back.
+    /// The content that the answer must have; for an upstream, the upload that it returns.
     content: PathBuf,
     into: PathBuf,
 }
@@ -260,7 +260,7 @@ impl Request {
                 thread::sleep(after);
                 stalled = client.stall();
             }
-            // Nothing limits the rate of `hikyaku get`.
+            // `hikyaku get` has no limit of its rate.
             Manner::Slow if self.version == Version::H3 => {
                 for _ in 0..5 {
                     thread::sleep(Duration::from_millis(20));
@@ -295,7 +295,7 @@ impl Client {
         self.stall_for(STALL)
     }
 
-    /// Takes nothing for a while; gives how long it was.
+    /// Stops reading for a while. Returns how long it was.
     fn stall_for(&self, time: Duration) -> Duration {
         let begun = Instant::now();
         let process = Pid::from_child(&self.0);

@@ -1,4 +1,4 @@
-//! What a server holds while nobody asks anything of it.
+//! The resources of a server at rest.
 
 use std::fs;
 use std::thread;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use hikyaku_testkit::{PATIENCE, Server};
 
-/// By how much memory may grow from the middle third of a life to its last, in KiB. In a long life
-/// the allocator's rests differ by some MiB.
+/// The memory in KiB by which the last third of a life may exceed the middle one. In a long life
+/// the allocator's fragments differ by some MiB.
 const NOISE: u64 = 8 * 1024;
-/// The same where a third is fewer than three rests: buffers for files, up to 16 MiB, are then still
-/// being made, as many as were ever in use at once.
+/// The memory in KiB by which it may grow if a third has fewer than three rests. Buffers for files,
+/// up to 16 MiB, are then still being made, as many as were ever in use at once.
 const EARLY_NOISE: u64 = 24 * 1024;
-/// For descriptors and tasks of the start to have been seen.
+/// The time in which descriptors and tasks of the start are seen.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// A server at rest.
+/// The resources of a server at rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     descriptors: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// Of a server that has had no client yet.
+    /// Measures a server that has had no client yet.
     pub(crate) fn new(server: &Server) -> Self {
         let begun = Instant::now();
         let mut least = Self::now(server);
@@ -38,7 +38,7 @@ impl Idle {
         least
     }
 
-    /// Waits until the server holds no more than it did at first.
+    /// Waits until the server holds no more than at first.
     #[track_caller]
     pub(crate) fn again(&self, server: &Server) -> Self {
         let begun = Instant::now();
@@ -67,7 +67,7 @@ impl Idle {
     }
 }
 
-/// Fails where the last third of a life took more memory than the one before it.
+/// Fails if the last third of a life took more memory than the one before it.
 #[track_caller]
 pub(crate) fn expect_no_growth(name: &str, life: &[Idle]) {
     let mut memory: Vec<u64> = life.iter().map(|idle| idle.memory).collect();
@@ -92,13 +92,13 @@ fn median(values: &mut [u64]) -> u64 {
     values[values.len() / 2]
 }
 
-/// Client connections.
+/// The number of client connections.
 fn open(server: &Server) -> u64 {
     let of = |version| server.metric(&format!("hikyaku_connections{{version=\"{version}\"}}"));
     ["h1", "h2", "h3"].map(of).iter().sum::<f64>() as u64
 }
 
-/// What each open descriptor is.
+/// The targets of the open descriptors.
 fn descriptors(server: &Server) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());

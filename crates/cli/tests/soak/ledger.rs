@@ -1,4 +1,4 @@
-//! What clients of one server got, and when they had no right to an answer.
+//! The results of one server's clients, and the times in which answers may be missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use hikyaku_testkit::{PATIENCE, Server};
 
-/// How a request ended.
+/// The end of a request.
 pub(crate) enum End {
-    /// Every byte came, and was right.
+    /// All bytes arrived, and were right.
     Whole,
-    /// The client left by intent.
+    /// The client left on purpose.
     GivenUp,
-    /// Something else came, or nothing.
+    /// Other bytes arrived, or none.
     Lost(String),
 }
 
-/// A response that came whole.
+/// A response that arrived completely.
 struct Answer {
     id: u64,
     bytes: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Takes down a request for `bytes` that was sent at `sent`.
+    /// Records a request for `bytes` that was sent at `sent`.
     pub(crate) fn note(&self, what: String, id: u64, bytes: usize, sent: Instant, end: End) {
         let excused = self.was_out(sent);
         let what = match &end {
@@ -66,7 +66,7 @@ impl Ledger {
         }
     }
 
-    /// Until the guard is dropped, requests may be lost.
+    /// Begins an outage: until the guard is dropped, requests may be lost.
     pub(crate) fn outage(&self) -> Outage<'_> {
         self.outages.lock().unwrap().push((Instant::now(), None));
         Outage(self)
@@ -96,7 +96,7 @@ impl Ledger {
         );
     }
 
-    /// Every answer that came before `until` has one line in the access log, which is right.
+    /// Checks that every answer from before `until` has one right line in the access log.
     #[track_caller]
     pub(crate) fn expect_logged(&self, server: &Server, until: Instant) {
         let begun = Instant::now();
@@ -105,7 +105,7 @@ impl Ledger {
             if wrong.is_empty() {
                 return;
             }
-            // The last lines may be on their way.
+            // The last lines may still be on their way.
             assert!(
                 begun.elapsed() < PATIENCE,
                 "not in the access log:\n{}",
@@ -138,7 +138,7 @@ impl Ledger {
         wrong
     }
 
-    /// A new life of the server begins, with a log of its own.
+    /// Begins a new life of the server, with its own log.
     pub(crate) fn forget(&self) {
         self.answers.lock().unwrap().clear();
     }
@@ -150,7 +150,7 @@ impl Ledger {
     }
 }
 
-/// While it is there, the server or its upstream is down by intent.
+/// An outage on purpose of the server or its upstream, until the guard is dropped.
 pub(crate) struct Outage<'a>(&'a Ledger);
 
 impl Drop for Outage<'_> {
@@ -160,7 +160,7 @@ impl Drop for Outage<'_> {
     }
 }
 
-/// The access log by the numbers that requests have in their queries.
+/// The lines of the access log by the numbers in the queries of requests.
 fn lines_by_id(server: &Server) -> HashMap<u64, Vec<Value>> {
     let mut lines: HashMap<u64, Vec<Value>> = HashMap::new();
     for line in server.access_lines() {

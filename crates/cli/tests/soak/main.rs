@@ -1,7 +1,7 @@
-//! A soak: clients of every version for a while, and everything that happens to a server in its
-//! life: reloads, new certificates, upstreams that restart, kills. Nothing grows, nothing is lost.
+//! A soak: clients of every version for a while, and all events in a server's life. These are
+//! reloads, new certificates, upstreams that restart, and kills. Nothing grows, nothing is lost.
 //!
-//! `HIKYAKU_SOAK` is how long it takes, in seconds; without it about a minute.
+//! `HIKYAKU_SOAK` is its time in seconds. The default is about a minute.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod clients;
@@ -25,11 +25,11 @@ use growth::{Idle, expect_no_growth};
 use seed::Seed;
 use side::{Event, Side};
 
-/// What a crash may lose: what was learnt, and access log lines, of the last seconds.
+/// The seconds before a crash of which measurements and access log lines may be lost.
 const MAY_BE_LOST: Duration = Duration::from_secs(5);
-/// How long an upstream is away.
+/// The time for which an upstream is away.
 const AWAY: Duration = Duration::from_millis(700);
-/// What a round and a life take besides their load, about.
+/// The approximate time of a round and a life without their load.
 const ROUND_OVERHEAD: Duration = Duration::from_secs(5);
 const LIFE_OVERHEAD: Duration = Duration::from_secs(12);
 
@@ -68,7 +68,7 @@ fn expect_no_panic(server: &Server) {
     assert!(!log.contains("panicked at"), "{log}");
 }
 
-/// How the time is spent: in lives of the servers, which are rounds of load and of rest.
+/// The division of the time: lives of the servers, with rounds of load and of rest.
 #[derive(Debug)]
 struct Plan {
     lives: u32,
@@ -115,20 +115,20 @@ impl<'a> Soak<'a> {
 
     fn start(&self) -> [Server; 2] {
         let servers = self.sides.each_ref().map(Side::start);
-        // Files that are asked for stay open, up to `files.cache_entries`.
+        // Requested files stay open, up to `files.cache_entries`.
         self.crowd.ask_for_every_file(&self.sides[0]);
         servers
     }
 
-    /// Every event in turn, in an order of the seed.
+    /// All events in turn, in an order by the seed.
     fn events(&self) -> impl Iterator<Item = Event> + use<> {
         let mut order = Event::ALL;
         Seed::new(0).shuffle(&mut order);
         order.into_iter().cycle()
     }
 
-    /// The rounds of a life. After each all that came is right and logged, and nothing else is
-    /// left of it.
+    /// Runs the rounds of a life. After each, all answers are right and logged, and all else is
+    /// freed.
     fn live(
         &self,
         servers: &[Server; 2],
@@ -153,7 +153,7 @@ impl<'a> Soak<'a> {
         }
     }
 
-    /// Load, and events in it.
+    /// Runs load, with events in it.
     fn round(
         &self,
         servers: &[Server; 2],
@@ -189,7 +189,7 @@ impl<'a> Soak<'a> {
         }
     }
 
-    /// Kills the servers while they answer, and starts them again while clients go on asking.
+    /// Kills the servers while they answer, and starts them again while clients go on.
     fn killed_under_load(&self, servers: [Server; 2], life: u64) -> [Server; 2] {
         let known = servers.each_ref().map(|server| self.crowd.known(server));
         let stop = AtomicBool::new(false);

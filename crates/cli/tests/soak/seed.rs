@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// `SplitMix64`.
+/// A `SplitMix64` generator.
 pub(crate) struct Seed(u64);
 
 impl Seed {

@@ -1,4 +1,4 @@
-//! One of the servers through its lives: the same address, state, configuration and certificate.
+//! One of the servers through its lives: address, state, configuration and certificate stay.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::ledger::Ledger;
 use hikyaku_testkit::{Server, certificate, eventually};
 
-/// What happens to servers while they answer.
+/// The events in a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// SIGHUP, with nothing new.
+    /// SIGHUP, without changes.
     Reload,
     /// SIGHUP, with another configuration.
     NewConfiguration,
@@ -37,10 +37,10 @@ impl Event {
 
 pub(crate) struct Side {
     pub(crate) name: &'static str,
-    /// Whether `/echo` sends back what is sent up; else there are files.
+    /// Whether `/echo` returns the upload; otherwise there are files.
     pub(crate) echoes: bool,
     pub(crate) ledger: Ledger,
-    /// What it serves, a line of its configuration.
+    /// The line of the configuration with the content.
     serves: String,
     /// Configuration, certificate and state.
     directory: TempDir,
@@ -64,7 +64,7 @@ impl Side {
         side
     }
 
-    /// Starts the server, on the port that it had before.
+    /// Starts the server on its former port.
     pub(crate) fn start(&self) -> Server {
         let listen = self
             .address
@@ -73,7 +73,7 @@ impl Side {
         let (config, state) = (self.file("edge.toml"), self.file("state"));
         let [config, state] = [&config, &state].map(|path| path.to_str().unwrap());
         let args = ["--config", config, "--state", state, "--listen", &listen];
-        // A client may have the port for its UDP socket just now.
+        // A client's UDP socket may have the port at this moment.
         let server = eventually("the server's start", || match Server::try_start(&args) {
             Ok(server) => Some(server),
             Err(log) if log.contains("Address already in use") => None,
@@ -90,7 +90,7 @@ impl Side {
         format!("https://{}{path}", self.address.get().unwrap())
     }
 
-    /// Makes it happen, and waits until the server has taken it.
+    /// Makes an event happen, and waits until the server has reacted.
     pub(crate) fn happens(&self, server: &Server, event: Event) {
         let taken = match event {
             Event::BadConfiguration => "hikyaku_reloads_failed_total{}",
@@ -101,7 +101,7 @@ impl Side {
             Event::Reload | Event::UpstreamRestart => {}
             Event::NewConfiguration => self.put_configuration(""),
             Event::BadConfiguration => self.put_configuration("no_such_key = 1\n"),
-            // It is noticed without a signal.
+            // The server notices it without a signal.
             Event::NewCertificate => return self.replace_certificate(server),
         }
         server.signal(Signal::HUP);
@@ -124,7 +124,7 @@ impl Side {
         fs::write(self.file("key.pem"), key).unwrap();
     }
 
-    /// Writes another configuration than the one before, with a further line at its top.
+    /// Writes a configuration other than the last one, with a further line at its top.
     fn put_configuration(&self, line: &str) {
         let count = self.configurations.fetch_add(1, Ordering::Relaxed);
         let text = format!(

@@ -1,4 +1,4 @@
-//! What begins anew when a connection takes another path.
+//! The reset of measurements when a connection takes another path.
 
 use super::*;
 use hikyaku_emulator::link::ChangePair;
@@ -17,8 +17,8 @@ fn lossy(ppm: u32) -> LinkPatch {
 }
 
 impl Lab {
-    /// The last window before `until` of a connection that has filled the path. Its link changes, and at
-    /// `time` its control begins anew.
+    /// The last window before `until` of a connection that has filled the path. Its link changes,
+    /// and at `time` its control begins anew.
     fn window_after(&self, changes: ChangePair, [time, until]: [Duration; 2]) -> u32 {
         let mut pair = self.connect(&self.listen());
         self.set(&pair, FAIR);
@@ -40,15 +40,16 @@ impl Lab {
     }
 }
 
-/// That window, of which those of CUBIC alone are no more than 35 segments: the median of three
-/// connections, each on a link of its own.
+/// The median window of three connections, each on its own link. CUBIC's alone are no more than 35
+/// segments.
 fn median_window(changes: &ChangePair, times: [u64; 2]) -> Option<u32> {
     let times = times.map(Duration::from_millis);
     let window = || Some(Lab::start(0.01)?.window_after(changes.clone(), times));
     (0..3).map(|_| window()).collect::<Option<_>>().map(median)
 }
 
-/// By the round-trip times of the shorter path there would be a queue, and each loss would be congestion.
+/// By the round-trip times of the shorter path there would be a queue, and each loss would be
+/// congestion.
 #[test]
 fn a_longer_path_is_learnt_anew() {
     let longer = LinkPatch {
@@ -65,9 +66,9 @@ fn a_longer_path_is_learnt_anew() {
     assert!(window > 150, "{window}");
 }
 
-/// More than half of what is under way is lost, which would end trust for 32 rounds.
+/// More than half of the bytes in flight are lost, which would end trust for 32 rounds.
 #[test]
-fn what_was_under_way_says_nothing_of_the_path() {
+fn bytes_in_flight_show_nothing_of_the_new_path() {
     let changes = ChangePair {
         down: vec![at(200, lossy(600_000)), at(240, lossy(10_000))],
         up: Vec::new(),

@@ -1,5 +1,5 @@
-//! Congestion controls of TCP that are ours, on emulated links: what the kernel's own sockets do
-//! with them. Needs root and a kernel that takes them; without, the tests say so and pass.
+//! Our congestion controls of TCP on emulated links, with the kernel's own sockets. Needs root and
+//! a kernel that loads them. Without, the tests report a skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod anew;
@@ -35,7 +35,7 @@ const FLOOR: Control = Control::Floor {
 
 const FAIR: Control = Control::Fair { known: None };
 
-/// Links disturb each other.
+/// Concurrent links would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> Option<MutexGuard<'static, ()>> {
@@ -70,12 +70,12 @@ struct Pair {
     client: TcpStream,
 }
 
-/// A socket as ss(8) tells of it.
+/// A socket in the output of ss(8).
 #[derive(Debug)]
 struct Seen {
     control: String,
     cwnd: u32,
-    /// Bytes that were sent again.
+    /// Retransmitted bytes.
     retransmitted: u64,
 }
 
@@ -157,7 +157,7 @@ impl Lab {
     }
 }
 
-/// The first socket in ss's answer.
+/// Parses the first socket in ss's output.
 fn see(text: &str) -> Seen {
     let details = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
     let words: Vec<&str> = details.split_whitespace().collect();
@@ -168,7 +168,7 @@ fn see(text: &str) -> Seen {
             .unwrap_or_else(|| panic!("{details}"))
             .parse()
             .unwrap(),
-        // It is left out as long as there is none.
+        // ss omits the field as long as there is no retransmission.
         retransmitted: value("bytes_retrans:").map_or(0, |bytes| bytes.parse().unwrap()),
     }
 }
@@ -198,7 +198,7 @@ fn a_fixed_floor_holds_through_losses() {
         lab.send(&mut pair, 1_500_000, |seen| windows.push(seen.cwnd));
         windows.into_iter().min().unwrap()
     };
-    // What the test would see of a kernel that takes the window down.
+    // The test would see a kernel that lowers the window.
     assert!(least(Control::Plain(Congestion::Cubic)) < 50);
     for over in [Congestion::Cubic, Congestion::Bbr] {
         let floor = Control::Floor {
@@ -223,7 +223,7 @@ fn a_fixed_floor_holds_through_a_timeout_and_idle_time() {
         let mut pair = lab.connect(&listener);
         lab.set(&pair, floor);
         lab.send(&mut pair, 500_000, |_| {});
-        // Nothing arrives, so that the timer runs out more than once.
+        // No packet arrives, so that the timer expires more than once.
         lab.topology.start_link(link(1.0), 1).unwrap();
         let mut server = pair.server.try_clone().unwrap();
         server.write_all(&[7; 100_000]).unwrap();
@@ -309,8 +309,8 @@ fn a_live_connection_changes_its_control_and_floor() {
     }
 }
 
-/// The middle of what some connections show: a busy machine can delay any one of them, which looks like
-/// a queue.
+/// The median of some connections. A busy machine can delay any one of them, which looks like a
+/// queue.
 fn median<T: Ord>(mut of: Vec<T>) -> T {
     of.sort_unstable();
     of.swap_remove(of.len() / 2)
@@ -330,8 +330,8 @@ fn a_fair_floor_keeps_a_lossy_path_full() {
     assert!((200..900).contains(&fair), "{fair}");
 }
 
-/// A false alarm lasts 32 rounds, which is half of what is seen here, with windows of plain CUBIC: at
-/// most 15 segments.
+/// A false alarm lasts 32 rounds, which is half of this test, with windows of plain CUBIC: at most
+/// 15 segments.
 #[test]
 fn many_probes_at_random_losses_do_not_end_trust() {
     let Some(lab) = Lab::start(0.05) else { return };
@@ -343,8 +343,8 @@ fn many_probes_at_random_losses_do_not_end_trust() {
     assert!(low < 20, "{low} %");
 }
 
-/// A queue that is too short to be seen: 10 packets of 0.12 ms. Trusted all the time, more than a tenth
-/// would be sent twice, again and again; CUBIC overshoots in slow start alone.
+/// A queue that is too short to be seen: 10 packets of 0.12 ms. With trust, more than a tenth would
+/// be sent twice, again and again. CUBIC overshoots in slow start alone.
 #[test]
 fn a_policer_ends_trust() {
     let mut policed = link(0.0);
@@ -361,9 +361,10 @@ fn a_policer_ends_trust() {
     assert!((late - early) * 20 < bytes as u64, "{early}, then {late}");
 }
 
-/// A queue of 50 ms on a path of 120 ms: slow start is told of the overflow when it has sent twice what
-/// fits in. How often that is depends on the rate, and on where the first window was. One cut leaves
-/// 0.7 of path and queue, which is what the path carries; a second one would leave 0.7 of that.
+/// A queue of 50 ms on a path of 120 ms: slow start learns of the overflow when it has sent twice
+/// the capacity. The number of such overflows depends on the rate, and on the first window. One cut
+/// leaves 0.7 of path and queue, which is the path's capacity; a second one would leave 0.7 of
+/// that.
 #[test]
 fn an_overflow_of_slow_start_leaves_a_full_path() {
     for mbps in [40, 44] {
@@ -395,7 +396,7 @@ fn an_overflow_of_slow_start_leaves_a_full_path() {
 }
 
 #[test]
-fn a_known_path_begins_with_half_of_what_it_carries() {
+fn a_known_path_begins_with_half_of_its_bdp() {
     let Some(lab) = Lab::start(0.0) else { return };
     let listener = lab.listen();
     let after_first_round = |min_rtt| {

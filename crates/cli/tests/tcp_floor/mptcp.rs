@@ -3,7 +3,8 @@
 use super::*;
 
 impl Lab {
-    /// A connection of MPTCP, and what its subflows join at; `None` where the kernel has none.
+    /// A connection of MPTCP, and the listener for its further subflows; `None` if the kernel has
+    /// no MPTCP.
     fn connect_mptcp(&self) -> Option<(Pair, socket2::Socket)> {
         let mptcp = |namespace: &hikyaku_emulator::link::Netns| {
             namespace.enter(|| {
@@ -56,7 +57,7 @@ fn subflows_of_mptcp_have_it_too() {
     }
 }
 
-/// The scheduler of MPTCP averages the rates of subflows: one without limit overflows that.
+/// The scheduler of MPTCP averages the rates of subflows. A rate without limit overflows that.
 #[test]
 fn a_subflow_that_joins_has_a_rate_at_once() {
     let Some(lab) = Lab::start(0.0) else { return };
@@ -91,6 +92,6 @@ fn a_subflow_that_joins_has_a_rate_at_once() {
         let text = String::from_utf8(output.stdout).unwrap();
         text.contains(&lab.controls.name(FAIR)).then_some(text)
     });
-    // It is left out where there is no limit.
+    // ss omits the field if there is no limit.
     assert!(joined.contains(" pacing_rate "), "{joined}");
 }

@@ -1,4 +1,4 @@
-//! What the server makes of the controls, and leaves of them.
+//! The server's use of the congestion controls, and their removal.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn the_servers_connections_follow_the_policy() {
     });
 }
 
-/// Names of ours that the kernel has now.
+/// Our names in the kernel's present list.
 fn offered() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let all = std::fs::read_to_string(path).unwrap();
@@ -144,7 +144,7 @@ fn the_kernel_holds_little_of_http2_unsent() {
             .send_request(request.body(()).unwrap(), true)
             .unwrap();
         let _response = response.await.unwrap();
-        // The runtime stands still now, so that nobody reads and the socket fills.
+        // The runtime stands still now, so that no task reads and the socket fills.
         eventually("a full socket", || {
             unsent().filter(|&bytes| bytes > 100_000)
         });

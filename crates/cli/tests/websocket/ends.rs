@@ -1,4 +1,4 @@
-//! How tunnels end: what one side does to its connection or stream, the other side sees.
+//! Ends of tunnels: the end of a connection or stream on one side shows on the other.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use hikyaku_testkit::client;
 use hikyaku_testkit::fetch::Http;
 use hikyaku_testkit::{PATIENCE, Server};
 
-/// A tunnel, and the upstream's end of it.
+/// Opens a tunnel. Returns it with the upstream's end.
 async fn raw(http: Http, server: &Server, upstream: &mut Upstream) -> (Tunnel, TcpStream) {
     let tunnel = open(http, server.address(), "/raw", "websocket", &[])
         .await
@@ -23,7 +23,7 @@ async fn raw(http: Http, server: &Server, upstream: &mut Upstream) -> (Tunnel, T
     (tunnel, upstream.raw.recv().await.unwrap())
 }
 
-/// What is read to the end, or why it has none.
+/// Reads to the end. The error is the reason why there is none.
 async fn rest(stream: &mut TcpStream) -> Result<Vec<u8>, io::ErrorKind> {
     let mut all = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut all)).await;
@@ -47,7 +47,7 @@ async fn an_orderly_end_is_one_on_the_other_side() {
         stream.shutdown().await.unwrap();
         let (words, end) = tunnel.receiver.rest().await;
         assert_eq!((&*words, end), (&b"last words"[..], Came::End), "{http:?}");
-        // Only one half has ended.
+        // Only one direction has ended.
         tunnel.sender.send("and mine").await;
         tunnel.sender.finish().await;
         assert_eq!(rest(&mut stream).await.unwrap(), b"and mine", "{http:?}");
@@ -166,7 +166,7 @@ async fn one_that_stands_still_is_reset() {
     for http in VERSIONS {
         let (mut tunnel, mut stream) = raw(http, &server, &mut upstream).await;
         for _ in 0..4 {
-            // Longer than the limit in all, but never still for it.
+            // Longer than the limit in all, but never without data for it.
             tokio::time::sleep(Duration::from_millis(200)).await;
             tunnel.sender.send("x").await;
             stream.read_u8().await.unwrap();
@@ -212,7 +212,7 @@ async fn a_client_that_does_not_read_holds_the_upstream_back() {
         let (mut tunnel, mut stream) = raw(http, &server, &mut upstream).await;
         let chunk = vec![7; 1 << 16];
         let mut sent = 0;
-        // What windows and the kernel's buffers hold is taken in no time.
+        // Windows and the kernel's buffers take their data in no time.
         while let Ok(wrote) =
             tokio::time::timeout(Duration::from_secs(1), stream.write(&chunk)).await
         {

@@ -1,4 +1,4 @@
-//! What passes through a tunnel.
+//! Messages through a tunnel.
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;

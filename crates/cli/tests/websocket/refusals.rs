@@ -1,4 +1,4 @@
-//! Answers that open no tunnel.
+//! Responses that open no tunnel.
 
 use bytes::Bytes;
 use http::Request;
@@ -105,7 +105,7 @@ async fn it_is_offered_only_where_an_upstream_may_speak_it() {
             let opened = open(http, server.address(), "/", "websocket", &[]).await;
             match (want, http) {
                 (true, _) => assert_eq!(opened.unwrap().status, 404, "{name} {http:?}"),
-                // h2 does not send it.
+                // h2 does not send the request.
                 (false, Http::H2) => assert!(opened.is_err(), "{name}"),
                 // H3_MESSAGE_ERROR (RFC 9220 §3).
                 (false, _) => assert_eq!(opened.err().as_deref(), Some("0x10e"), "{name}"),

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use hikyaku_testkit::client::{H2, H3};
 use hikyaku_testkit::fetch::Http;
 
-/// The versions that have it.
+/// The versions that have extended CONNECT.
 pub(crate) const VERSIONS: [Http; 2] = [Http::H2, Http::H3];
 
 /// The answer to an extended CONNECT, and the stream after it.
@@ -25,7 +25,7 @@ pub(crate) struct Tunnel {
     pub(crate) connection: Connection,
 }
 
-/// The connection; the tunnel ends with it.
+/// The connection, with which the tunnel ends.
 pub(crate) enum Connection {
     H2(H2),
     H3(H3),
@@ -41,7 +41,7 @@ pub(crate) enum Receiver {
     H3(Box<Receiving<response::Parts>>),
 }
 
-/// What came on a stream.
+/// The events of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Data(Bytes),
@@ -50,7 +50,7 @@ pub(crate) enum Came {
     Reset(String),
 }
 
-/// The reset of a stream that stands for that of a connection (RFC 8441 §5, RFC 9220 §3).
+/// The reset of a stream that stands for a reset connection (RFC 8441 §5, RFC 9220 §3).
 pub(crate) fn cancelled(http: Http) -> Came {
     Came::Reset(match http {
         Http::H2 => format!("{:?}", h2::Reason::CANCEL),
@@ -58,7 +58,7 @@ pub(crate) fn cancelled(http: Http) -> Came {
     })
 }
 
-/// Asks for `path` with an extended CONNECT of `protocol`, and with `fields`.
+/// Requests `path` with an extended CONNECT of `protocol`, and with `fields`.
 pub(crate) async fn open(
     http: Http,
     address: SocketAddr,
@@ -83,7 +83,7 @@ async fn over_http2(
     protocol: &'static str,
 ) -> Result<Tunnel, String> {
     let mut connection = H2::connect(address).await.unwrap();
-    // An answer comes after the server's SETTINGS.
+    // The answer comes after the server's SETTINGS.
     connection.get("/plain").await.unwrap();
     let protocol = h2::ext::Protocol::from_static(protocol);
     request.extensions_mut().insert(protocol);
@@ -129,7 +129,7 @@ fn code(error: &StreamError) -> String {
 }
 
 impl Connection {
-    /// Ends it at once.
+    /// Closes the connection at once.
     pub(crate) fn close(self) {
         match self {
             Self::H2(connection) => connection.driver.abort(),
@@ -162,7 +162,7 @@ impl Sender {
         }
     }
 
-    /// Gives the stream up.
+    /// Resets the stream.
     pub(crate) fn cancel(self) {
         match self {
             Self::H2(mut stream) => stream.send_reset(h2::Reason::CANCEL),
@@ -172,7 +172,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// What comes next.
+    /// Waits for the next event.
     pub(crate) async fn next(&mut self) -> Came {
         match self {
             Self::H2(stream) => match stream.data().await {
@@ -194,7 +194,7 @@ impl Receiver {
         }
     }
 
-    /// What comes to the end, and how it ends.
+    /// Reads the remaining data, and returns it with the end.
     pub(crate) async fn rest(&mut self) -> (Vec<u8>, Came) {
         let mut all = Vec::new();
         loop {
@@ -207,7 +207,7 @@ impl Receiver {
 }
 
 impl Tunnel {
-    /// Speaks WebSocket on it.
+    /// Begins WebSocket on the tunnel.
     pub(crate) async fn websocket(self) -> WebSocketStream<DuplexStream> {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (mut from, mut to) = tokio::io::split(theirs);

@@ -1,4 +1,4 @@
-//! An upstream that speaks WebSocket over HTTP/1.1, and does what the request's path names.
+//! An upstream that speaks WebSocket over HTTP/1.1. The request's path selects its behaviour.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// A page that opens a WebSocket and reports what it got.
+/// A page that opens a WebSocket and reports its messages.
 const PAGE: &str = r#"<!doctype html><title>socket</title><script>
 const got = [];
 const socket = new WebSocket(`wss://${location.host}/chat`, ["other", "echo.v1"]);

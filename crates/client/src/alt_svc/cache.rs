@@ -1,4 +1,4 @@
-//! What is remembered of announced alternatives: fresh ones, and broken ones.
+//! Memory of advertised alternatives: the fresh and the broken ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parse::{AltSvc, Alternative};
 
-/// Where an origin's HTTP/3 is served.
+/// The host and port of an origin's HTTP/3 service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Authority {
@@ -18,7 +18,8 @@ pub(crate) struct Authority {
     pub(crate) port: u16,
 }
 
-/// Alternatives over HTTP/3 by origin. Wall-clock time, as it may outlive the process.
+/// Alternatives over HTTP/3 by origin. Times are of the wall clock, since the cache may outlive the
+/// process.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cache {
@@ -30,7 +31,7 @@ pub(crate) struct Cache {
 #[serde(deny_unknown_fields)]
 struct Fresh {
     authority: Authority,
-    /// Seconds since 1970.
+    /// Expiry in seconds since 1970.
     expires: u64,
 }
 
@@ -39,20 +40,20 @@ struct Fresh {
 #[serde(deny_unknown_fields)]
 struct Broken {
     authority: Authority,
-    /// Seconds since 1970.
+    /// End of the ban in seconds since 1970.
     until: u64,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
 }
 
-/// As Chromium: 300 s after the first failure, doubling, at most two days.
+/// First ban, as in Chromium: 300 s after the first failure, then doubling up to two days.
 const FIRST_BROKEN: u64 = 300;
 const LONGEST_BROKEN: u64 = 2 * 24 * 3600;
 
 impl Cache {
-    /// Takes in what `origin` (whose host is `host`) announced; it replaces what was known
-    /// (RFC 7838 §3.1). Alternatives that are not HTTP/3 are of no use here.
-    pub(crate) fn announce(&mut self, now: SystemTime, origin: &str, host: &str, value: &AltSvc) {
+    /// Stores the alternatives that `origin`, whose host is `host`, advertised. They replace those
+    /// of an earlier advertisement (RFC 7838 §3.1). Alternatives that are not HTTP/3 are ignored.
+    pub(crate) fn store(&mut self, now: SystemTime, origin: &str, host: &str, value: &AltSvc) {
         let alternatives = match value {
             AltSvc::Clear => &[][..],
             AltSvc::Alternatives(all) => all,
@@ -72,7 +73,7 @@ impl Cache {
         }
     }
 
-    /// The alternative to use for `origin`, if there is a fresh one that is not broken.
+    /// Returns the alternative to use for `origin`, if a fresh one is not broken.
     pub(crate) fn lookup(&self, now: SystemTime, origin: &str) -> Option<&Authority> {
         let now = seconds(now);
         self.alternatives
@@ -86,7 +87,7 @@ impl Cache {
             })
     }
 
-    /// A connection to `authority` failed or died.
+    /// Counts a failure: a connection to `authority` failed or died.
     pub(crate) fn failed(&mut self, now: SystemTime, authority: &Authority) {
         let known = self.broken.iter().position(|b| b.authority == *authority);
         let index = known.unwrap_or_else(|| {
@@ -103,7 +104,7 @@ impl Cache {
         broken.until = seconds(now) + (FIRST_BROKEN << doublings).min(LONGEST_BROKEN);
     }
 
-    /// A connection to `authority` works: earlier failures are forgotten.
+    /// Forgets earlier failures of `authority`, since a connection to it works.
     pub(crate) fn works(&mut self, authority: &Authority) {
         self.broken.retain(|broken| broken.authority != *authority);
     }
@@ -132,7 +133,7 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 impl Cache {
-    /// Reads a cache; a file that does not exist is an empty one.
+    /// Reads a cache; a missing file is an empty cache.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(json) => Ok(serde_json::from_slice(&json)?),
@@ -141,7 +142,7 @@ impl Cache {
         }
     }
 
-    /// Writes the cache, whole or not at all.
+    /// Writes the cache atomically.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".new");
@@ -161,8 +162,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
     }
 
-    fn announce(cache: &mut Cache, now: u64, value: &str) {
-        cache.announce(at(now), ORIGIN, "a.test", &parse(value).unwrap());
+    fn advertise(cache: &mut Cache, now: u64, value: &str) {
+        cache.store(at(now), ORIGIN, "a.test", &parse(value).unwrap());
     }
 
     fn lookup(cache: &Cache, now: u64) -> Option<String> {
@@ -171,8 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_announcement_counts_while_it_is_fresh() {
-        // name, [(announced at, value)], asked at, alternative
+    fn the_last_advertisement_counts_while_it_is_fresh() {
+        // name, [(advertised at, value)], asked at, alternative
         type Case = (
             &'static str,
             &'static [(u64, &'static str)],
@@ -227,10 +228,10 @@ mod tests {
                 Some("a.test:3"),
             ),
         ];
-        for (name, announced, now, want) in cases {
+        for (name, advertised, now, want) in cases {
             let mut cache = Cache::default();
-            for (at, value) in *announced {
-                announce(&mut cache, *at, value);
+            for (at, value) in *advertised {
+                advertise(&mut cache, *at, value);
             }
             assert_eq!(lookup(&cache, *now).as_deref(), *want, "{name}");
         }
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn a_broken_alternative_is_left_alone_for_longer_and_longer() {
         let mut cache = Cache::default();
-        announce(&mut cache, 0, r#"h3=":443""#);
+        advertise(&mut cache, 0, r#"h3=":443""#);
         let broken = Authority {
             host: "a.test".to_owned(),
             port: 443,
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn a_broken_first_choice_gives_way_to_the_second() {
         let mut cache = Cache::default();
-        announce(&mut cache, 0, r#"h3=":1", h3=":2""#);
+        advertise(&mut cache, 0, r#"h3=":1", h3=":2""#);
         let first = cache.lookup(at(1), ORIGIN).unwrap().clone();
         cache.failed(at(1), &first);
         assert_eq!(lookup(&cache, 2).as_deref(), Some("a.test:2"));
@@ -276,7 +277,7 @@ mod tests {
         let path = directory.path().join("alt-svc.json");
         assert_eq!(Cache::load(&path).unwrap(), Cache::default());
         let mut cache = Cache::default();
-        announce(&mut cache, 0, r#"h3=":1"; ma=60, h3="b.test:2"; ma=60"#);
+        advertise(&mut cache, 0, r#"h3=":1"; ma=60, h3="b.test:2"; ma=60"#);
         let first = cache.lookup(at(1), ORIGIN).unwrap().clone();
         cache.failed(at(1), &first);
         cache.save(&path).unwrap();

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use super::cache::{Authority, is_http3};
 use super::parse::{AltSvc, Alternative};
 
-/// The Alt-Svc field of a response. RFC 9110 §5.2: several fields are one list.
+/// Returns the Alt-Svc field of a response. Several fields are one list (RFC 9110 §5.2).
 pub(crate) fn field(headers: &HeaderMap) -> Option<String> {
     let fields: Vec<_> = headers
         .get_all(ALT_SVC)
@@ -16,8 +16,8 @@ pub(crate) fn field(headers: &HeaderMap) -> Option<String> {
     (!fields.is_empty()).then(|| fields.join(", "))
 }
 
-/// RFC 7838 §5: "When using an alternative service, clients SHOULD include an Alt-Used header
-/// field in all requests."
+/// Returns the Alt-Used field for a request. RFC 7838 §5: "When using an alternative service,
+/// clients SHOULD include an Alt-Used header field in all requests."
 pub(crate) fn alt_used(at: &Authority) -> Option<(HeaderName, HeaderValue)> {
     let authority = if at.host.contains(':') {
         format!("[{}]:{}", at.host, at.port)
@@ -28,9 +28,9 @@ pub(crate) fn alt_used(at: &Authority) -> Option<(HeaderName, HeaderValue)> {
     Some((HeaderName::from_static("alt-used"), value))
 }
 
-/// Chromium takes no `ma=0`, and no move from a privileged port to another one. `false` where
-/// nothing is left to be taken in.
-pub(crate) fn keep_what_browsers_take(origin_port: u16, value: &mut AltSvc) -> bool {
+/// Drops the alternatives that browsers reject. Chromium takes no `ma=0`, and no move from a
+/// privileged port to an unprivileged one. Returns `false` if no alternative remains.
+pub(crate) fn keep_alternatives_that_browsers_accept(origin_port: u16, value: &mut AltSvc) -> bool {
     const FIRST_UNPRIVILEGED: u16 = 1024;
     let AltSvc::Alternatives(alternatives) = value else {
         return true;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_browsers_take() {
+    fn browsers_reject_some_alternatives() {
         let cases: &[(&str, u16, &str, Option<usize>)] = &[
             ("clear", 443, "clear", Some(0)),
             ("the same port", 443, r#"h3=":443""#, Some(1)),
@@ -75,7 +75,7 @@ mod tests {
         ];
         for (name, port, value, want) in cases {
             let mut value = parse(value).unwrap();
-            let taken = keep_what_browsers_take(*port, &mut value);
+            let taken = keep_alternatives_that_browsers_accept(*port, &mut value);
             let left = match &value {
                 AltSvc::Clear => 0,
                 AltSvc::Alternatives(left) => left.len(),

@@ -18,19 +18,19 @@ pub enum AltSvc {
 /// One alternative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alternative {
-    /// ALPN protocol name, percent-decoded. It is octets, hence not a string.
+    /// ALPN protocol name, percent-decoded. It consists of octets, so it is no string.
     pub protocol: Vec<u8>,
-    /// Host; empty means that of the origin. IPv6 addresses without brackets.
+    /// Host; empty for the origin's host. IPv6 addresses have no brackets.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// How long it stays fresh. Default 24 hours (RFC 7838 §3.1).
+    /// Time for which the alternative stays fresh. Default 24 hours (RFC 7838 §3.1).
     pub ma: Duration,
-    /// Whether it survives a change of the client's network.
+    /// Whether the alternative survives a change of the client's network.
     pub persist: bool,
 }
 
-/// Why a value is no Alt-Svc field. The whole field is then to be ignored.
+/// The reason why a value is no Alt-Svc field. The whole field is then to be ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -45,14 +45,13 @@ pub enum ParseError {
     ProtocolId,
 }
 
-/// Parses the value of an Alt-Svc field. Several fields are to be joined by commas first
-/// (RFC 9110 §5.2).
+/// Parses the value of an Alt-Svc field. The caller joins several fields by commas (RFC 9110 §5.2).
 ///
-/// Unknown parameters are ignored, as are known ones whose value makes no sense; of repeated
-/// ones the first counts.
+/// Unknown parameters are ignored, as are known ones with an invalid value. Of repeated parameters
+/// the first counts.
 ///
 /// # Errors
-/// Where the value does not follow the grammar.
+/// If the value does not follow the grammar.
 pub fn parse(value: &str) -> Result<AltSvc, ParseError> {
     if value.trim_matches(OWS) == "clear" {
         return Ok(AltSvc::Clear);
@@ -80,7 +79,7 @@ pub fn parse(value: &str) -> Result<AltSvc, ParseError> {
 const OWS: [char; 2] = [' ', '\t'];
 const DEFAULT_MA: Duration = Duration::from_secs(24 * 3600);
 
-/// `protocol-id "=" alt-authority *( OWS ";" OWS parameter )`
+/// Parses `protocol-id "=" alt-authority *( OWS ";" OWS parameter )`.
 fn alternative(input: &mut Input<'_>) -> Result<Alternative, ParseError> {
     let protocol = protocol(&input.token()?)?;
     if !input.eat('=') {
@@ -126,7 +125,7 @@ fn protocol(encoded: &str) -> Result<Vec<u8>, ParseError> {
     Ok(percent_decode_str(encoded).collect())
 }
 
-/// `[ uri-host ] ":" port`
+/// Parses `[ uri-host ] ":" port`.
 fn authority(text: &str) -> Result<(String, u16), ParseError> {
     let (host, port) = text.rsplit_once(':').ok_or(ParseError::Authority)?;
     if port.is_empty() || !port.bytes().all(|b| b.is_ascii_digit()) {
@@ -149,14 +148,14 @@ fn authority(text: &str) -> Result<(String, u16), ParseError> {
     Ok((address.unwrap_or(host).to_ascii_lowercase(), port))
 }
 
-/// RFC 9111 §1.2.2: a value too large to represent is to be taken as 2^31 seconds.
+/// Parses seconds. RFC 9111 §1.2.2: a value too large to represent counts as 2^31 seconds.
 fn delta_seconds(text: &str) -> Option<Duration> {
     const LARGEST: u64 = 1 << 31;
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| Duration::from_secs(text.parse().unwrap_or(LARGEST).min(LARGEST)))
 }
 
-/// What is left to be parsed.
+/// The text that remains to be parsed.
 struct Input<'a>(Peekable<Chars<'a>>);
 
 impl Input<'_> {
@@ -172,7 +171,7 @@ impl Input<'_> {
         while self.0.next_if(|c| class(*c)).is_some() {}
     }
 
-    /// RFC 9110 §5.6.2.
+    /// Reads a token (RFC 9110 §5.6.2).
     fn token(&mut self) -> Result<String, ParseError> {
         let is_tchar = |c: &char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(*c);
         let mut token = String::new();
@@ -185,7 +184,7 @@ impl Input<'_> {
         Ok(token)
     }
 
-    /// RFC 9110 §5.6.4.
+    /// Reads a quoted string (RFC 9110 §5.6.4).
     fn quoted_string(&mut self) -> Result<String, ParseError> {
         if !self.eat('"') {
             return Err(ParseError::Expected("a quoted string"));

@@ -1,104 +1,116 @@
-//! What a style sheet needs.
+//! The resources of a style sheet.
 
 use cssparser::{ParseError, Parser, Token};
 use url::Url;
 
 use super::{Kind, Resource, Urgency};
 
-/// The resources of the style sheet `css` (or of a `style` attribute) at `url`: imports, the
-/// first source of each font, and images. Which of them a page really uses only its layout
-/// would tell, so all are taken.
+/// Returns the resources of the style sheet `css` (or of a `style` attribute) at `url`: imports,
+/// the first source of each font, and images. Only the layout decides which of them a page uses, so
+/// all are returned.
 pub(super) fn resources(css: &str, url: &Url) -> Vec<Resource> {
     let mut found = Vec::new();
-    scan(&mut Parser::new(css), Place::Sheet, &mut |link, place| {
-        let (kind, urgency) = match place {
-            Place::Import => (Kind::Style, Urgency::Blocking),
-            Place::FontFace => (Kind::Font, Urgency::Late),
-            Place::Sheet => (Kind::Image, Urgency::Content),
-            Place::Namespace => return,
-        };
-        found.extend(Resource::new(url, link, kind, urgency));
-    });
+    scan(
+        &mut Parser::new(css),
+        Position::Sheet,
+        &mut |link, position| {
+            let (kind, urgency) = match position {
+                Position::Import => (Kind::Style, Urgency::Blocking),
+                Position::FontFace => (Kind::Font, Urgency::Late),
+                Position::Sheet => (Kind::Image, Urgency::Content),
+                Position::Namespace => return,
+            };
+            found.extend(Resource::new(url, link, kind, urgency));
+        },
+    );
     found
 }
 
-/// Where in a style sheet a URL stands.
+/// The position of a URL in a style sheet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Sheet,
     /// `@import`: a style sheet.
     Import,
     /// `@font-face`: the sources of one font, of which one is loaded.
     FontFace,
-    /// `@namespace`: a name, not to be fetched.
+    /// `@namespace`: a name that is not fetched.
     Namespace,
 }
 
-/// Tells `tell` of every URL in a block and those within it; whether there was one.
+/// Calls `found` for every URL in a block and its nested blocks. Returns whether it had one.
 ///
-/// The parser refuses to descend into blocks nested deeper than people write them, so nobody
-/// can exhaust the stack.
-fn scan(input: &mut Parser<'_>, outside: Place, tell: &mut dyn FnMut(&str, Place)) -> bool {
-    let mut place = outside;
-    let mut told = false;
+/// The parser rejects blocks nested deeper than people write them, so no style sheet can exhaust
+/// the stack.
+fn scan(input: &mut Parser<'_>, outside: Position, found: &mut dyn FnMut(&str, Position)) -> bool {
+    let mut position = outside;
+    let mut any = false;
     while let Ok(token) = input.next().cloned() {
         match token {
-            Token::AtKeyword(name) => place = place_of(&name).unwrap_or(outside),
-            Token::Semicolon => place = outside,
+            Token::AtKeyword(name) => position = position_of(&name).unwrap_or(outside),
+            Token::Semicolon => position = outside,
             Token::UnquotedUrl(link) => {
-                tell(&link, place);
-                told = true;
+                found(&link, position);
+                any = true;
             }
-            Token::QuotedString(link) if place == Place::Import => {
-                tell(&link, place);
-                told = true;
-                // What follows are conditions, in which no URL can be.
-                place = Place::Namespace;
+            Token::QuotedString(link) if position == Position::Import => {
+                found(&link, position);
+                any = true;
+                // Only conditions follow, and they have no URL.
+                position = Position::Namespace;
             }
             Token::Function(name) if name.eq_ignore_ascii_case("url") => {
-                told |= quoted_url(input, place, tell);
+                any |= quoted_url(input, position, found);
             }
             Token::Function(_)
             | Token::ParenthesisBlock
             | Token::SquareBracketBlock
             | Token::CurlyBracketBlock => {
-                told |= nested(input, place, tell);
+                any |= nested(input, position, found);
                 if token == Token::CurlyBracketBlock {
-                    place = outside;
+                    position = outside;
                 }
             }
             _ => {}
         }
-        if told && outside == Place::FontFace {
+        if any && outside == Position::FontFace {
             return true;
         }
     }
-    told
+    any
 }
 
-fn place_of(at_keyword: &str) -> Option<Place> {
+fn position_of(at_keyword: &str) -> Option<Position> {
     match at_keyword.to_ascii_lowercase().as_str() {
-        "import" => Some(Place::Import),
-        "font-face" => Some(Place::FontFace),
-        "namespace" => Some(Place::Namespace),
+        "import" => Some(Position::Import),
+        "font-face" => Some(Position::FontFace),
+        "namespace" => Some(Position::Namespace),
         _ => None,
     }
 }
 
-fn quoted_url(input: &mut Parser<'_>, place: Place, tell: &mut dyn FnMut(&str, Place)) -> bool {
+fn quoted_url(
+    input: &mut Parser<'_>,
+    position: Position,
+    found: &mut dyn FnMut(&str, Position),
+) -> bool {
     let link = input.parse_nested_block(|input| {
         let link = input.expect_string()?.to_string();
         Ok::<_, ParseError<()>>(link)
     });
-    link.inspect(|link| tell(link, place)).is_ok()
+    link.inspect(|link| found(link, position)).is_ok()
 }
 
-fn nested(input: &mut Parser<'_>, place: Place, tell: &mut dyn FnMut(&str, Place)) -> bool {
+fn nested(
+    input: &mut Parser<'_>,
+    position: Position,
+    found: &mut dyn FnMut(&str, Position),
+) -> bool {
     let scanned = input.parse_nested_block(|input| {
-        let told = scan(input, place, tell);
-        // The rest of the block, where it was left early.
+        let any = scan(input, position, found);
+        // Skips the rest of a block that was left early.
         while input.next().is_ok() {}
-        Ok::<_, ParseError<()>>(told)
+        Ok::<_, ParseError<()>>(any)
     });
     scanned.unwrap_or(false)
 }

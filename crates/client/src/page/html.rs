@@ -1,4 +1,4 @@
-//! What an HTML document needs.
+//! The resources of an HTML document.
 
 use std::cell::RefCell;
 
@@ -12,8 +12,8 @@ use url::Url;
 
 use super::{Kind, Resource, Urgency, css};
 
-/// The resources of the document `html` that was fetched from `url`, in document order: those
-/// that a browser with scripting asks for before any script has run.
+/// Returns the resources of the document `html` from `url`, in document order. They are those that
+/// a browser with scripting requests before any script has run.
 pub(super) fn resources(html: &[u8], url: &Url) -> Vec<Resource> {
     let scanner = Scanner(RefCell::new(State {
         base: url.clone(),
@@ -26,17 +26,17 @@ pub(super) fn resources(html: &[u8], url: &Url) -> Vec<Resource> {
     let tokenizer = Tokenizer::new(scanner, TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(String::from_utf8_lossy(html).as_ref()));
-    // Comes back early only to have a script run, which none is.
+    // The tokenizer returns early only for a script to run, and none runs here.
     while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
     tokenizer.end();
     tokenizer.sink.0.into_inner().found
 }
 
-/// Listens to the tokenizer.
+/// The tokenizer's sink.
 struct Scanner(RefCell<State>);
 
 struct State {
-    /// What relative URLs are relative to.
+    /// The base of relative URLs.
     base: Url,
     base_given: bool,
     in_head: bool,
@@ -81,8 +81,8 @@ impl State {
         if self.templates == 0 {
             self.element(name, tag);
         }
-        // The tree builder's part: elements whose content is not markup. The content of
-        // `noscript` is none for a browser with scripting.
+        // A tree builder's task: elements whose content is not markup. With scripting, the content
+        // of `noscript` is none.
         match name {
             "script" => TokenSinkResult::RawData(RawKind::ScriptData),
             "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Only the first `base` counts (HTML Standard §4.2.3).
+    /// Sets the base URL; only the first `base` counts (HTML Standard §4.2.3).
     fn rebase(&mut self, href: Option<&str>) {
         if let Some(base) = href.filter(|_| !self.base_given)
             && let Ok(base) = self.base.join(base)
@@ -220,8 +220,8 @@ fn attribute<'a>(tag: &'a Tag, name: &str) -> Option<&'a str> {
     Some(&found.value)
 }
 
-/// The URL of the first image candidate of a `srcset`: what a browser without any further
-/// knowledge of screen and layout takes for a density of 1.
+/// Returns the URL of a `srcset`'s first image candidate. A browser without knowledge of screen and
+/// layout takes it for a density of 1.
 fn first_candidate(srcset: &str) -> Option<&str> {
     let url = srcset.split_ascii_whitespace().next()?;
     Some(url.trim_matches(','))
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// `URGENCY kind path` of everything found, in the order of a browser's requests.
+    /// `URGENCY kind path` of each resource, in the order of a browser's requests.
     fn order(html: &str) -> Vec<String> {
         let url = Url::parse("https://a.test/dir/index.html").unwrap();
         let mut found = resources(html.as_bytes(), &url);

@@ -1,4 +1,4 @@
-//! Being moved between HTTP/2 and HTTP/3 by Alt-Svc.
+//! Moves between HTTP/2 and HTTP/3 by Alt-Svc.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use hikyaku_client::ExitStatus;
 use crate::server::{ALL, Offer, Server};
 use crate::{Records, get, number};
 
-/// A server that announces HTTP/3 on both transports.
-fn announcing(offer: Offer, value: &str) -> Server {
+/// A server that advertises HTTP/3 on both transports.
+fn advertising(offer: Offer, value: &str) -> Server {
     let server = Server::start(offer);
     server.set(|state| {
         state.alt_svc_tcp = Some(value.to_owned());
@@ -30,7 +30,7 @@ fn fetch(server: &Server, options: &str, paths: &[&str]) -> Records {
 
 #[test]
 fn follow_waits_for_the_handshake() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(&server, "", &["/bytes/125", "/bytes/1000", "/bytes/1000"]);
     assert_eq!(records.versions(), ["2", "3", "3"]);
     assert!(records.requests().iter().all(|r| r["retry"] == Value::Null));
@@ -43,21 +43,21 @@ fn follow_waits_for_the_handshake() {
 
 #[test]
 fn a_single_url_opens_no_connection_for_nothing() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(&server, "", &["/bytes/125"]);
     assert_eq!(records.of("connection").len(), 1);
 }
 
 #[test]
 fn race_goes_on_over_tcp_until_http3_is_up() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(
         &server,
         "--alt-svc race",
         &["/bytes/1", "/delay/300", "/bytes/1"],
     );
     assert_eq!(records.versions(), ["2", "2", "3"]);
-    // Connected by then, so the third request waited for nothing.
+    // Connected by then, so the third request did not wait.
     let third = records.requests()[2].clone();
     assert_eq!(third["reused"], true);
     assert!(number(&third["blocked_us"]) < 100_000, "{third}");
@@ -65,7 +65,7 @@ fn race_goes_on_over_tcp_until_http3_is_up() {
 
 #[test]
 fn ignore_stays_on_tcp() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(&server, "--alt-svc ignore", &["/bytes/1", "/bytes/1"]);
     assert_eq!(records.versions(), ["2", "2"]);
     assert_eq!(
@@ -76,16 +76,16 @@ fn ignore_stays_on_tcp() {
 
 #[test]
 fn clear_brings_the_next_request_back() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     server.set(|state| state.alt_svc_quic = Some("clear".to_owned()));
     let records = fetch(&server, "", &["/bytes/1"; 4]);
-    // HTTP/2 still announces it, so the client flaps, as browsers do.
+    // HTTP/2 still advertises it, so the client flaps, as browsers do.
     assert_eq!(records.versions(), ["2", "3", "2", "3"]);
 }
 
 #[test]
-fn an_announcement_expires() {
-    let server = announcing(ALL, r#"h3=":PORT"; ma=1"#);
+fn an_advertisement_expires() {
+    let server = advertising(ALL, r#"h3=":PORT"; ma=1"#);
     server.set(|state| state.alt_svc_quic = None);
     let options = "--warm --repeat 2 --interval 2100ms";
     let records = fetch(&server, options, &["/bytes/1", "/bytes/1"]);
@@ -94,7 +94,7 @@ fn an_announcement_expires() {
 
 #[test]
 fn cold_repeats_are_new_clients_and_warm_ones_are_not() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(&server, "--repeat 2", &["/bytes/1", "/bytes/1"]);
     assert_eq!(records.versions(), ["2", "3", "2", "3"]);
     let records = fetch(&server, "--repeat 2 --warm", &["/bytes/1", "/bytes/1"]);
@@ -103,7 +103,7 @@ fn cold_repeats_are_new_clients_and_warm_ones_are_not() {
 
 #[test]
 fn a_returning_client_starts_on_http3() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("alt-svc.json");
     for mode in ["follow", "race"] {
@@ -122,7 +122,7 @@ fn a_returning_client_starts_on_http3() {
 }
 
 #[test]
-fn a_broken_cache_file_is_told() {
+fn a_broken_cache_file_is_reported() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nonsense").unwrap();
     let line = format!(
@@ -138,7 +138,7 @@ fn a_broken_cache_file_is_told() {
 
 #[test]
 fn blocked_udp_leads_back_to_tcp_and_is_remembered() {
-    let server = announcing(
+    let server = advertising(
         Offer {
             http3: Some(false),
             ..ALL
@@ -163,7 +163,7 @@ fn blocked_udp_leads_back_to_tcp_and_is_remembered() {
     assert_eq!(retries[2], Value::Null, "marked broken");
     assert!(number(&records.requests()[1]["blocked_us"]) > 100_000);
 
-    // The next client with this file does not even try, though the announcement is fresh.
+    // The next client with this file does not even try, though the advertisement is fresh.
     let records = fetch(&server, &options, &["/bytes/1", "/bytes/1"]);
     assert!(
         records
@@ -175,10 +175,10 @@ fn blocked_udp_leads_back_to_tcp_and_is_remembered() {
 
 #[test]
 fn race_with_blocked_udp_costs_a_returning_client_the_head_start_alone() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("alt-svc.json");
-    let swallowing = announcing(
+    let swallowing = advertising(
         Offer {
             http3: Some(false),
             ..ALL
@@ -198,7 +198,7 @@ fn race_with_blocked_udp_costs_a_returning_client_the_head_start_alone() {
 fn http3_may_be_at_another_port() {
     let other = Server::start(ALL);
     let value = format!(r#"h3="localhost:{}""#, other.address.port());
-    let server = announcing(ALL, &value);
+    let server = advertising(ALL, &value);
     let options = "--insecure -4";
     let urls = format!("{} {}", server.url("/bytes/1"), server.url("/bytes/2"));
     let (records, _) = get(&format!("{options} {urls}"));
@@ -215,7 +215,7 @@ fn http3_may_be_at_another_port() {
 fn an_alternative_must_prove_to_be_the_origin() {
     let impostor = Server::start(ALL);
     let value = format!(r#"h3="localhost:{}""#, impostor.address.port());
-    let server = announcing(ALL, &value);
+    let server = advertising(ALL, &value);
     let records = fetch(&server, "", &["/bytes/1", "/bytes/1"]);
     assert_eq!(records.versions(), ["2", "2"]);
     assert!(
@@ -229,7 +229,7 @@ fn an_alternative_must_prove_to_be_the_origin() {
 
 #[test]
 fn http3_that_hangs_up_is_given_up() {
-    let server = announcing(ALL, HTTP3);
+    let server = advertising(ALL, HTTP3);
     let records = fetch(&server, "", &["/bytes/1", "/hangup", "/bytes/1"]);
     assert_eq!(records.versions(), ["2", "2", "2"]);
     let reason = records.requests()[1]["retry"].as_str().unwrap();
@@ -237,8 +237,8 @@ fn http3_that_hangs_up_is_given_up() {
 }
 
 #[test]
-fn what_cleartext_announces_is_not_believed() {
-    let server = announcing(Offer { tls: false, ..ALL }, HTTP3);
+fn cleartext_advertisements_are_ignored() {
+    let server = advertising(Offer { tls: false, ..ALL }, HTTP3);
     let url = server.url("/bytes/5").replace("https", "http");
     let (records, _) = get(&format!("-4 {url} {url}"));
     assert_eq!(records.versions(), ["1.1", "1.1"]);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::server::{ALL, Server};
 use crate::{Records, get, get_text, number};
 
-/// Runs a crowd of clients, given by name, address and version, for a second: they
-/// load `path` and then wait, so that other tests have a machine, too.
+/// Runs a crowd of clients, given by name, address and version, for a second. They load `path` and
+/// then wait, so that other tests get CPU time, too.
 pub(crate) fn crowd(
     server: &Server,
     path: &str,
@@ -36,15 +36,15 @@ fn each_client_has_an_address_and_connections_of_its_own() {
     ];
     let (records, status) = crowd(&server, "/bytes/1000", &clients);
     assert_eq!(status, ExitStatus::Success);
-    let mut told: Vec<&Value> = records.of("client");
-    assert_eq!(told.len(), records.0.len(), "nothing else is told");
-    told.sort_by_key(|client| client["name"].to_string());
-    for (client, (name, local, http)) in told.iter().zip(clients) {
+    let mut reported: Vec<&Value> = records.of("client");
+    assert_eq!(reported.len(), records.0.len(), "nothing else is reported");
+    reported.sort_by_key(|client| client["name"].to_string());
+    for (client, (name, local, http)) in reported.iter().zip(clients) {
         assert_eq!(client["name"], name);
         assert_eq!(client["local"], local);
         assert_eq!(client["http"], http);
         assert_eq!(client["error"], Value::Null);
-        // The middle half of a second. On a busy machine it may be that nothing came in it.
+        // The middle half of a second. On a busy machine it may have no bytes.
         let (measured, bytes) = (
             number(&client["measured_us"]),
             number(&client["body_bytes"]),
@@ -87,7 +87,7 @@ fn a_client_that_fails_does_not_end_the_others() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told() {
+fn a_missing_file_is_reported() {
     let (_, result) = get_text("--json --crowd /nowhere/crowd.json https://localhost/");
     let error = result.unwrap_err().to_string();
     assert!(

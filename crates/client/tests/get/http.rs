@@ -296,9 +296,10 @@ fn a_body_that_ends_early_is_no_success() {
     let (records, status) = get(&line);
     assert_eq!(status, ExitStatus::Failed);
     let error = records.one("request")["error"]["message"].as_str().unwrap();
-    // Which the server's own engine resets; the client's finds those that end in order (its tests).
+    // The server's own engine resets the stream; the client's finds streams that end in order (its
+    // tests).
     assert!(error.contains("the peer reset the stream"), "{error}");
-    // A HEAD request has none.
+    // A HEAD request has no body.
     assert_eq!(get(&format!("{line} --method HEAD")).1, ExitStatus::Success);
 }
 
@@ -482,7 +483,7 @@ fn load_is_counted_exactly() {
 }
 
 #[test]
-fn load_tells_its_failures() {
+fn load_reports_its_failures() {
     let server = Server::start(ALL);
     let line = format!(
         "{} --requests 20 --parallel 4 --timeout 100ms {}",

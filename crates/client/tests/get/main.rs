@@ -18,7 +18,7 @@ struct Cli {
     get: GetArgs,
 }
 
-/// Runs `hikyaku get` with the words of `line`; what it wrote and how it ended.
+/// Runs `hikyaku get` with the words of `line`; returns its output and exit status.
 fn get_text(line: &str) -> (String, Result<ExitStatus, GetError>) {
     let words = std::iter::once("get").chain(line.split_whitespace());
     let cli = Cli::try_parse_from(words).unwrap();

@@ -1,4 +1,4 @@
-//! The JSON is what `docs/get.md` says.
+//! The JSON has the fields of `docs/get.md`.
 
 use std::collections::BTreeSet;
 

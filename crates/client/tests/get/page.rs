@@ -15,7 +15,7 @@ fn site(server: &Server) {
          <body>{images}<link rel=stylesheet href=/css/main.css><script src=/end.js></script>\
          <img src=/bytes/1000><img src=data:,x></body>"
     );
-    // A second one in the head, so that urgency is seen to come before order.
+    // A second one in the head, so that urgency must come before order.
     let html = html.replace("</head>", "<script src=/head.js></script></head>");
     server.document("/", "text/html", html);
     server.document(

@@ -21,7 +21,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// What the server saw of a request.
+/// A request as the server saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
@@ -29,25 +29,25 @@ pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Counted from 1 over all versions.
+    /// Number of the connection, from 1 over all versions.
     pub(crate) connection: u64,
-    /// Place in the order of arrival, which is not that in which tasks answer.
+    /// Position in the order of arrival, which differs from that of the tasks' responses.
     arrival: u64,
 }
 
-/// How the server behaves.
+/// The server's behaviour.
 #[derive(Default)]
 pub(crate) struct State {
     /// Alt-Svc on HTTP/1.1 and 2; `PORT` stands for the server's own.
     pub(crate) alt_svc_tcp: Option<String>,
     /// Alt-Svc on HTTP/3.
     pub(crate) alt_svc_quic: Option<String>,
-    /// Documents by path; others are made up from the path.
+    /// Documents by path; the path defines the content of others.
     pub(crate) documents: Vec<(String, &'static str, String)>,
     pub(crate) seen: Vec<Seen>,
 }
 
-/// What is served.
+/// The protocols that the server offers.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
     pub(crate) alpn: &'static [&'static str],
@@ -65,12 +65,12 @@ pub(crate) const ALL: Offer = Offer {
     mptcp: false,
 };
 
-/// A running server; it ends with its value.
+/// A running server; it ends on drop.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: tempfile::NamedTempFile,
     shared: Arc<Shared>,
-    /// Swallows what is sent to it.
+    /// Swallows the packets that are sent to it.
     _blackhole: Option<UdpSocket>,
     _runtime: Runtime,
 }
@@ -165,7 +165,7 @@ impl Server {
         self.set(|state| state.documents.push((path.to_owned(), kind, text.into())));
     }
 
-    /// What came so far, in the order of arrival; forgotten with the call.
+    /// Returns the requests so far, in the order of arrival, and forgets them.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut self.shared.state.lock().unwrap().seen);
         seen.sort_by_key(|request| request.arrival);
@@ -325,7 +325,7 @@ impl Shared {
             ["", "delay", ms] => {
                 tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await;
             }
-            // Half of what it says, which only HTTP/3's library lets through.
+            // Half of the announced length, which only HTTP/3's library lets through.
             ["", "half"] => {
                 *answer.body_mut() = Bytes::from_static(b"12345");
                 answer.headers_mut().insert("content-length", 10.into());

@@ -1,4 +1,4 @@
-//! A connection's controller, seen from outside the connection.
+//! Access to a connection's controller from outside the connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,72 +9,72 @@ use quinn_proto::congestion::Controller;
 use super::Adaptive;
 use crate::{Settings, State};
 
-/// Changes a connection's [`Adaptive`] controller, and reads what it has counted.
+/// Changes a connection's [`Adaptive`] controller, and reads its counters.
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<Shared>);
 
-/// What of a connection is under way.
+/// The counters and round-trip times of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// Bytes sent since the beginning, but for packets too small to hold much of data.
+    /// Bytes sent since the beginning, without packets too small to carry data.
     pub sent: u64,
     /// Bytes that are neither acknowledged nor taken for lost.
     pub in_flight: u64,
     /// Bytes acknowledged.
     pub acked: u64,
-    /// When the last acknowledgement of something new came.
+    /// The time of the last acknowledgement of new data.
     pub acked_at: Instant,
-    /// Smoothed time from the sending of the oldest packet that an acknowledgement tells of to the
-    /// acknowledgement, with all delays of the receiver; zero before the first.
+    /// Smoothed round-trip time, of the oldest packet that each acknowledgement covers. It includes
+    /// all delays of the receiver, and is zero before the first acknowledgement.
     pub srtt: Duration,
-    /// Mean deviation of these times (RFC 6298 §2).
+    /// Mean deviation of these round-trip times (RFC 6298 §2).
     pub rttvar: Duration,
-    /// Shortest of them; zero before the first.
+    /// Smallest of these round-trip times; zero before the first.
     pub min_rtt: Duration,
     /// Bytes of a full packet.
     pub mtu: u16,
-    /// Packets were taken for lost, and nothing that was sent since is acknowledged.
+    /// Whether packets were taken for lost, and no packet sent since then is acknowledged.
     pub repairing: bool,
-    /// Bytes acknowledged of what had been sent before the path in use was taken; see [`Handle::failover`].
+    /// Acknowledged bytes of packets that were sent over a former path; see [`Handle::failover`].
     pub acked_of_former: u64,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// From which `acked_at` counts.
+    /// The time from which the other times count.
     began: Instant,
     sent_bytes: AtomicU64,
-    /// Microseconds; see [`Flight`].
+    /// Microseconds since `began`; see [`Flight`].
     acked_at: AtomicU64,
     srtt: AtomicU64,
     rttvar: AtomicU64,
     min_rtt: AtomicU64,
     mtu: AtomicU16,
-    /// When packets were last taken for lost, in microseconds; 0 once something is acknowledged that
-    /// was sent later.
+    /// The time at which packets were last taken for lost, in microseconds. 0 once a packet sent
+    /// later is acknowledged.
     lost_at: AtomicU64,
-    /// See [`Handle::failover`]: the window until the next acknowledgement, 0 for the controller's own;
-    /// and when the path was last left, in microseconds, 0 for never.
+    /// The window until the next acknowledgement; 0 for the controller's own. See
+    /// [`Handle::failover`].
     failover_window: AtomicU64,
     left_at: AtomicU64,
-    /// Changes of `wanted`.
+    /// The number of changes of `wanted`.
     generation: AtomicU64,
     wanted: Mutex<Settings>,
     acked_bytes: AtomicU64,
     acked_of_former: AtomicU64,
     in_flight: AtomicU64,
-    /// Bytes a second; see [`Handle::take_delivery_rate`].
+    /// Bytes per second; see [`Handle::take_delivery_rate`].
     delivery_rate: AtomicU64,
     app_limited: AtomicBool,
-    /// See [`State::pack`].
+    /// The packed [`State`]; see [`State::pack`].
     state: AtomicU64,
 }
 
-/// Bytes below which a packet probably holds acknowledgements alone, which the peer does not
-/// acknowledge: quinn tells of them, too.
+/// Bytes below which a packet probably holds acknowledgements alone. quinn reports these packets as
+/// sent, too, but the peer does not acknowledge them.
 const MIN_DATA: u64 = 256;
 
-/// What may be sent on an unknown path, in packets (RFC 9002 §7.2).
+/// Packets that may be in flight on an unknown path (RFC 9002 §7.2).
 const FAILOVER_PACKETS: u64 = 10;
 
 impl Handle {
@@ -101,14 +101,14 @@ impl Handle {
         }))
     }
 
-    /// The handle of a connection's controller; `None` if that is not [`Adaptive`].
+    /// Returns the handle of a connection's controller, or `None` if that is not [`Adaptive`].
     #[must_use]
     pub fn of(controller: Box<dyn Controller>) -> Option<Self> {
         let adaptive = controller.into_any().downcast::<Adaptive>().ok()?;
         Some(adaptive.handle().clone())
     }
 
-    /// Sets what the controller is to be from its next acknowledgement on.
+    /// Sets the settings that the controller takes at its next acknowledgement.
     pub fn change(&self, settings: Settings) {
         *self.wanted() = settings;
         self.0.generation.fetch_add(1, Ordering::Release);
@@ -126,7 +126,7 @@ impl Handle {
         self.0.in_flight.load(Ordering::Relaxed)
     }
 
-    /// What is under way.
+    /// Reads the counters and round-trip times.
     #[must_use]
     pub fn flight(&self) -> Flight {
         let shared = &*self.0;
@@ -145,10 +145,11 @@ impl Handle {
         }
     }
 
-    /// To be called when the connection has left its path at `now`, since that carries nothing: there
-    /// is room for a few packets more than are in flight until something is acknowledged, and what of
-    /// the former path turns out to be lost is no congestion of the new one (RFC 9000 §9.4). The
-    /// connection has to be woken to make use of it.
+    /// Notes that the connection left its path at `now`, since that carries nothing.
+    ///
+    /// Until the next acknowledgement a few packets more than those in flight may be sent. Losses
+    /// of packets on the former path are no congestion of the new one (RFC 9000 §9.4). The caller
+    /// has to wake the connection, so that it sends.
     pub fn failover(&self, now: Instant) {
         let room = FAILOVER_PACKETS * u64::from(self.0.mtu.load(Ordering::Relaxed));
         let window = self.in_flight() + room;
@@ -158,12 +159,12 @@ impl Handle {
         self.0.failover_window.store(window, Ordering::Relaxed);
     }
 
-    /// Bytes that may be in flight because of a [`Handle::failover`].
+    /// The window in bytes after a [`Handle::failover`]; 0 if none is under way.
     pub(super) fn failover_window(&self) -> u64 {
         self.0.failover_window.load(Ordering::Relaxed)
     }
 
-    /// Whether what was sent then took a path that the connection has left.
+    /// Whether packets sent at `sent` took a path that the connection has left.
     pub(super) fn took_former_path(&self, sent: Instant) -> bool {
         let left_at = self.0.left_at.load(Ordering::Relaxed);
         left_at > 0 && self.since_began(sent) < left_at
@@ -193,7 +194,8 @@ impl Handle {
         self.0.mtu.store(mtu, Ordering::Relaxed);
     }
 
-    /// Takes note of the time that an acknowledgement at `now` took, for the oldest of its packets.
+    /// Takes a round-trip time in: from the oldest packet of an acknowledgement to its arrival at
+    /// `now`.
     pub(super) fn timed(&self, now: Instant, oldest: Instant) {
         let shared = &*self.0;
         if self.since_began(oldest) >= shared.lost_at.load(Ordering::Relaxed) {
@@ -221,7 +223,7 @@ impl Handle {
         shared.min_rtt.store(min_rtt, Ordering::Relaxed);
     }
 
-    /// The largest delivery rate in bytes a second since this was last asked, and whether the
+    /// Returns the largest delivery rate since the last call, in bytes per second, and whether the
     /// application rather than the path may have limited it.
     #[must_use]
     pub fn take_delivery_rate(&self) -> Option<(u64, bool)> {
@@ -229,7 +231,7 @@ impl Handle {
         (rate > 0).then(|| (rate, self.0.app_limited.load(Ordering::Relaxed)))
     }
 
-    /// What the controller does, as of the end of the last round trip or the last change.
+    /// The state of the controller at the end of the last round trip, or at the last change.
     #[must_use]
     pub fn state(&self) -> State {
         State::unpack(self.0.state.load(Ordering::Relaxed))
@@ -264,7 +266,7 @@ impl Handle {
     }
 
     fn wanted(&self) -> MutexGuard<'_, Settings> {
-        // Settings are whole at all times.
+        // A panic elsewhere leaves the settings whole: they are replaced at once.
         self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

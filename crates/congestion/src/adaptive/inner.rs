@@ -1,4 +1,4 @@
-//! The algorithm that is in force.
+//! The algorithm in force.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::floor::Floor;
 use crate::path::Path;
 use crate::{Algorithm, Settings};
 
-/// One of the algorithms, with its state.
+/// An algorithm with its state.
 pub(super) enum Inner {
     Cubic(Box<Cubic>),
     Floor(Box<Floor>),
     Bbr(Box<Bbr>),
-    /// quinn's.
+    /// quinn's controller.
     NewReno(Box<dyn Controller>),
 }
 
@@ -33,7 +33,7 @@ impl Inner {
         }
     }
 
-    /// Goes on where `former` is, on what the path is known to carry.
+    /// Continues from the window of `former`, or from the measured BDP of the path.
     pub(super) fn take_over(&mut self, now: Instant, mtu: u16, former: &Self, path: &Path) {
         let searching = former.in_slow_start();
         let carried = path
@@ -50,7 +50,7 @@ impl Inner {
         }
     }
 
-    /// Rounds for which losses are not trusted.
+    /// The rounds for which the adaptive floor does not trust losses.
     pub(super) fn doubt_rounds(&self, path: &Path) -> u16 {
         match self {
             Self::Floor(floor) => floor.doubt_rounds(path),
@@ -84,7 +84,7 @@ impl Inner {
         }
     }
 
-    /// Of NewReno only what it is told of by `on_ack` counts: it asks for quinn's estimator.
+    /// NewReno gets its acknowledgements by `on_ack` alone, since it needs quinn's RTT estimator.
     pub(super) fn acked(
         &mut self,
         now: Instant,

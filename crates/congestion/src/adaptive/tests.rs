@@ -80,7 +80,7 @@ fn a_handle_reaches_the_connections_controller_through_its_clones() {
 }
 
 #[test]
-fn the_largest_rate_is_told_once() {
+fn the_largest_rate_is_returned_once() {
     let handle = Handle::new(Instant::now());
     for (rate, app_limited) in [(5, false), (9, true), (2, false)] {
         handle.sampled(rate, app_limited);
@@ -116,8 +116,8 @@ fn a_change_in_mid_connection_fills_the_path_at_once() {
 }
 
 #[test]
-fn a_change_begins_from_what_the_path_carries_not_from_a_collapsed_window() {
-    // Without losses the path was seen to carry 400 packets a round.
+fn a_change_begins_from_the_bdp_not_from_a_collapsed_window() {
+    // Before the losses, the path carried 400 packets a round.
     for to in [Algorithm::Cubic, Algorithm::Floor, Algorithm::Bbr] {
         let mut link = under(Algorithm::Cubic, 0, 60);
         for _ in 0..8 {
@@ -127,7 +127,7 @@ fn a_change_begins_from_what_the_path_carries_not_from_a_collapsed_window() {
         }
         assert!(link.window() < 100.0, "{}", link.window());
         let handle = link.controller.handle().clone();
-        // To itself is no change.
+        // A change to the algorithm in force does nothing.
         handle.change(settings(
             if to == Algorithm::Cubic {
                 Algorithm::Bbr
@@ -155,7 +155,7 @@ fn a_fixed_floor_can_be_set_and_taken_back() {
 }
 
 #[test]
-fn what_is_known_of_a_path_is_for_its_beginning() {
+fn a_known_path_changes_only_the_begin() {
     let known = SavedPath {
         bdp: ByteSize::from_bytes(480_000),
         min_rtt: RTT,
@@ -171,7 +171,7 @@ fn what_is_known_of_a_path_is_for_its_beginning() {
 }
 
 proptest! {
-    /// Whatever is changed when, the window stays within what the path can hold.
+    /// Whenever the settings change, the window stays within the path's capacity.
     #[test]
     fn changes_keep_the_window_within_bounds(
         rate in 20.0_f64..300.0,
@@ -192,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn a_handle_tells_what_the_controller_does() {
+fn a_handle_shows_the_state_of_the_controller() {
     let mut link = Link::new(settings(Algorithm::Floor, None), RTT, 400.0, 400.0, 40);
     let handle = link.controller.handle().clone();
     let begun = State {
@@ -227,7 +227,7 @@ fn a_handle_tells_what_the_controller_does() {
 }
 
 #[test]
-fn what_is_under_way_is_told_at_any_time() {
+fn a_handle_shows_bytes_and_times_at_any_time() {
     let start = Instant::now();
     let mut adaptive = Adaptive::new(start, MTU, settings(Algorithm::Cubic, None));
     let handle = adaptive.handle().clone();
@@ -254,7 +254,7 @@ fn what_is_under_way_is_told_at_any_time() {
     adaptive.lost(later, start, false, 1_200);
     assert_eq!(handle.in_flight(), 1_200);
     assert!(handle.flight().repairing);
-    // Of the retransmission, a round trip later.
+    // The retransmission is acknowledged a round trip later.
     for (sent, repairing) in [(start, true), (later, false)] {
         adaptive.acked(later + RTT, sent, 1_200, false, RTT);
         adaptive.acks_ended(later + RTT, 0, false, Some(2));

@@ -35,7 +35,7 @@ fn random_losses_are_no_congestion() {
 }
 
 #[test]
-fn the_least_rtt_is_looked_for_each_ten_seconds() {
+fn the_smallest_rtt_is_probed_each_ten_seconds() {
     let mut link = path_of(400.0, 400.0, 0);
     link.rounds(20);
     let least = (0..300)

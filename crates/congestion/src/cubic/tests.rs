@@ -19,7 +19,7 @@ impl Path {
         }
     }
 
-    /// In congestion avoidance with a window of so many packets.
+    /// A controller in congestion avoidance with a window of so many packets.
     fn avoiding(packets: f64) -> Self {
         let mut path = Self::new();
         path.cubic.window = packets * f64::from(MTU);
@@ -55,7 +55,7 @@ impl Path {
 
 #[test]
 fn larger_packets_raise_the_initial_window_while_nothing_was_lost() {
-    // The window at first, after a round, and the packets found then; what they add
+    // The initial window, the window after a round, the packets found then, and the growth by them.
     let cases = [
         (1_200, 1_452, 2_520.0),
         (1_452, 1_200, 0.0),
@@ -95,7 +95,7 @@ fn slow_start_doubles_each_round() {
 fn a_loss_takes_three_tenths_once_in_a_round() {
     let mut path = Path::avoiding(100.0);
     assert!((path.packets() - 70.0).abs() < 0.1);
-    // Another packet of the same flight.
+    // Another packet of the same flight is lost.
     let sent = path.now - RTT * 2;
     path.cubic.congested(path.now, sent, false);
     assert!((path.packets() - 70.0).abs() < 0.1);
@@ -139,13 +139,13 @@ fn a_flow_that_gets_less_leaves_room() {
 }
 
 #[test]
-fn what_the_application_did_not_use_does_not_grow() {
+fn an_unused_window_does_not_grow() {
     let mut path = Path::avoiding(100.0);
     path.rounds(1);
     let before = path.packets();
     (0..200).for_each(|_| path.round(true));
     assert_eq!(path.packets(), before);
-    // Nor does the curve jump to where it would be by now.
+    // Nor does the curve jump to its value at this time.
     path.rounds(1);
     assert!(path.packets() < before * 1.1, "{} {before}", path.packets());
 }

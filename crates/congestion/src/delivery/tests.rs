@@ -6,7 +6,7 @@ fn at(start: Instant, ms: u64) -> Instant {
     start + Duration::from_millis(ms)
 }
 
-/// A packet each millisecond, acknowledged 20 ms after its departure, from `begin` on.
+/// Sends a packet each millisecond from `begin` on, acknowledged 20 ms after its departure.
 fn stream(delivery: &mut Delivery, start: Instant, begin: u64, limited: bool) -> Option<Sample> {
     let mut sample = None;
     for ms in begin..begin + 100 {
@@ -21,7 +21,7 @@ fn stream(delivery: &mut Delivery, start: Instant, begin: u64, limited: bool) ->
 }
 
 #[test]
-fn the_rate_is_what_the_path_carries() {
+fn the_rate_is_the_capacity_of_the_path() {
     let start = Instant::now();
     let sample = stream(&mut Delivery::default(), start, 0, false).expect("acknowledged");
     assert!((sample.rate / 1_200_000.0 - 1.0).abs() < 0.01, "{sample:?}");
@@ -54,7 +54,7 @@ fn acknowledgements_in_a_burst_do_not_look_fast() {
     for ms in 0..50 {
         delivery.on_sent(at(start, ms), PACKET);
     }
-    // All that was sent in 49 ms comes within one.
+    // The packets of 49 ms of sending arrive within one.
     let mut rates = Vec::new();
     for ms in 0..50 {
         delivery.on_ack(PACKET);

@@ -1,20 +1,22 @@
 //! When a path is probed with a larger window.
 
-/// The probes of a path: what was sent in the round of one is acknowledged in the next, and its queue
-/// drained in the one after that.
+/// The probes of a path.
+///
+/// Packets of a probe's round are acknowledged in the next one. Its queue is drained in the round
+/// after that.
 ///
 /// TCP's floor has the same in `crates/edge/bpf/rule.h`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probes {
-    /// The window is larger now.
+    /// Whether the window is larger now.
     pub(super) on: bool,
-    /// The round of the last one, earlier by two where it found more; 0 before the first.
+    /// The round of the last probe, less two if it found more; 0 before the first.
     begun: u64,
-    /// Rounds from it to the next,
+    /// The rounds from one probe to the next.
     interval: u64,
-    /// and whether it has met a queue.
+    /// Whether the last probe has met a queue.
     met: bool,
-    /// The path's rate when it began, until its result is known.
+    /// The path's rate when the last probe began, until its result is known.
     rate: Option<f64>,
 }
 
@@ -31,7 +33,7 @@ impl Default for Probes {
 }
 
 impl Probes {
-    /// Rounds from the last to the next.
+    /// The rounds from one probe to the next.
     pub(super) fn interval(&self) -> u64 {
         self.interval
     }
@@ -46,7 +48,7 @@ impl Probes {
         self.begun > 0 && round <= self.begun + 2
     }
 
-    /// Ends what is over when `round` begins, with the path's rate. Returns whether there is a result.
+    /// Ends a probe when `round` begins, with the path's rate. Returns whether it has a result.
     pub(super) fn end(&mut self, round: u64, rate: f64) -> bool {
         if round > self.begun {
             self.on = false;
@@ -57,7 +59,7 @@ impl Probes {
         let Some(before) = self.rate.take() else {
             return false;
         };
-        // More was there: look for yet more at once.
+        // The probe found more: probe again at once.
         if rate > before * GROWTH {
             self.interval = ROUNDS;
             self.begun -= ROUNDS - 2;
@@ -76,7 +78,7 @@ impl Probes {
         self.rate = Some(rate).filter(|rate| *rate > 0.0);
     }
 
-    /// The path has no more: the probe has met a queue.
+    /// Ends a probe that has met a queue: the path has no more.
     pub(super) fn meet_queue(&mut self) {
         self.on = false;
         if !self.met {
@@ -85,16 +87,17 @@ impl Probes {
         self.met = true;
     }
 
-    /// The window was cut, or trust lost: the probe shows nothing more. Returns whether one was on.
+    /// Gives up the result of a probe, since the window was cut or trust lost. Returns whether the
+    /// probe was on.
     pub(super) fn give_up(&mut self) -> bool {
         self.rate = None;
         std::mem::take(&mut self.on)
     }
 }
 
-/// Rounds from probe to probe,
+/// Rounds from probe to probe.
 const ROUNDS: u64 = 4;
-/// and at most, where they meet a queue.
+/// Rounds from probe to probe where probes meet queues, at most.
 const MAX_ROUNDS: u64 = 64;
-/// Of the rate, after which the path has more.
+/// Growth of the rate that shows a path with more.
 const GROWTH: f64 = 1.1;

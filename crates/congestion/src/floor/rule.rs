@@ -1,10 +1,10 @@
-//! What the floor does at the end of a round and at a loss.
+//! The floor's decisions at the end of a round and at a loss.
 
 use super::probes::Probes;
 use super::trust::Trust;
 use crate::path::Path;
 
-/// When slow start ends, when a path is probed, and how a loss is answered.
+/// Decides when slow start ends, when a path is probed, and how a loss is answered.
 ///
 /// TCP's floor follows the same rule, in eBPF (`crates/edge/bpf/rule.h`). The test `lockstep` drives
 /// both with the same events.
@@ -13,20 +13,20 @@ pub struct Rule {
     trust: Trust,
     probes: Probes,
     startup: Option<Startup>,
-    /// The round of the last loss that was forgiven.
+    /// The last round with a loss at which the floor held.
     forgiven: Option<u64>,
-    /// Packets acknowledged since the last sample, which shows their round.
+    /// Packets acknowledged since the last sample. The next sample shows their round.
     fresh: f64,
 }
 
-/// Slow start looks for the round in which the rate no longer grows.
+/// The search of slow start for a round in which the rate no longer grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Startup {
     rate: f64,
     stalled: u32,
 }
 
-/// What the end of a round does to the window.
+/// The effect of a round's end on the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
@@ -39,14 +39,14 @@ pub enum Step {
     Raise,
 }
 
-/// How a loss is answered.
+/// The answer to a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It met no queue: not below the bandwidth-delay product.
+    /// The loss met no queue: the window stays at the bandwidth-delay product or above.
     Forgiven,
-    /// It met the queue of a probe, which ends.
+    /// The loss met the queue of a probe: the probe ends.
     Probe,
-    /// As CUBIC does.
+    /// CUBIC reduces the window.
     Congestion,
 }
 
@@ -84,13 +84,13 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// So many packets were acknowledged. They count with the next sample.
+    /// Takes in acknowledged packets. They count with the next sample.
     pub fn acked(&mut self, packets: f64) {
         self.fresh += packets;
     }
 
-    /// After `path` has taken a sample in, which ended a round or not, while the window is one of slow
-    /// start (`searching`) or not.
+    /// Decides after `path` has taken in a sample. `searching` says whether the window is one of slow
+    /// start.
     pub fn sampled(&mut self, path: &Path, round_ended: bool, searching: bool) -> Step {
         let round = path.round();
         let packets = std::mem::take(&mut self.fresh);
@@ -110,7 +110,7 @@ impl Rule {
         }
     }
 
-    /// Whether slow start ends, since three rounds have not brought a quarter more.
+    /// Ends slow start after three rounds in which the rate did not grow by a quarter.
     fn stalls(&mut self, path: &Path, searching: bool) -> bool {
         if !searching {
             self.startup = None;
@@ -145,7 +145,7 @@ impl Rule {
         over
     }
 
-    /// So many packets were lost, with a queue or without.
+    /// Decides after a loss of packets, with a queue or without.
     pub fn lost(&mut self, packets: f64, queued: bool, path: &Path) -> Answer {
         let round = path.round();
         let of_probe = self.probes.acked_in(round);
@@ -166,20 +166,20 @@ impl Rule {
         }
     }
 
-    /// The window was cut: the probe shows nothing more.
+    /// Gives up a probe, since the window was cut.
     pub fn give_up_probe(&mut self) {
         if self.probes.give_up() {
             self.trust.forget_probe();
         }
     }
 
-    /// Losses are not trusted for some rounds.
+    /// Ends trust in losses for some rounds.
     pub fn doubt(&mut self, round: u64) {
         self.give_up_probe();
         self.trust.doubt(round);
     }
 
-    /// Slow start is over.
+    /// Ends slow start.
     pub fn leave_startup(&mut self) {
         self.startup = None;
     }
@@ -202,13 +202,13 @@ impl Rule {
         self.trust.doubt_left(round)
     }
 
-    /// The part of packets that the path loses.
+    /// The lost share of the path's packets.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.trust.loss()
     }
 
-    /// Its state in `round`.
+    /// The state in `round`.
     #[must_use]
     pub fn snapshot(&self, round: u64) -> Snapshot {
         Snapshot {

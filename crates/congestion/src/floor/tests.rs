@@ -17,7 +17,7 @@ fn path_of(rate: f64, queue: f64, loss: u64, known: Option<SavedPath>) -> Link {
     Link::new(settings, RTT, rate, queue, loss)
 }
 
-/// The window without probes.
+/// The window, taken when no probe runs.
 fn calm(link: &mut Link) -> f64 {
     link.controller.floor().0.cubic.window_bytes()
 }
@@ -92,7 +92,7 @@ fn a_known_path_is_resumed_with_half_of_it() {
     assert!(other.window() < 30.0, "another path: {}", other.window());
 }
 
-/// A connection whose path is known to carry so many packets of 1460 bytes.
+/// Settings of a connection over a known path that carries so many packets of 1460 bytes.
 fn known_of(packets: u64, algorithm: Algorithm) -> Settings {
     let known = SavedPath {
         bdp: ByteSize::from_bytes(packets * 1460),
@@ -131,7 +131,7 @@ fn an_initial_window_goes_back_to_cubics() {
     let link = || Link::new(known_of(400, Algorithm::Floor), RTT, 400.0, 400.0, 0);
     let usual = Cubic::new(MTU).window_bytes();
 
-    // A loss before anything was measured counts as one with a queue.
+    // A loss before the first measurement counts as a loss with a queue.
     let mut lost = link();
     let now = lost.now;
     let (floor, path) = lost.controller.floor();
@@ -142,7 +142,7 @@ fn an_initial_window_goes_back_to_cubics() {
         calm(&mut lost)
     );
 
-    // Another path: it grows from what CUBIC would have had.
+    // On another path, the window grows from CUBIC's.
     let mut other = link();
     let sent = other.now;
     let now = sent + RTT * 5;

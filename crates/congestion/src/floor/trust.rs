@@ -1,30 +1,32 @@
-//! Whether losses answer to our own rate.
+//! The test whether losses answer to our own rate.
 
-/// Compares the losses of probes with those of other times. A policer, or a queue too short to
-/// be seen in round-trip times, loses more when more is sent; a lossy link does not.
+/// Compares the losses during probes with the losses at other times.
 ///
-/// Each packet of a probe is an observation of a sequential test (Page's CUSUM) of the loss of
-/// other times against that and [`MORE`], so that chance seldom ends trust however often it is
-/// asked, and a policer's losses end it within a round. What a packet says is computed when the probe
-/// begins.
+/// A policer, or a queue too short to show in round-trip times, loses more when more is sent. A
+/// lossy link does not.
+///
+/// The test is sequential (Page's CUSUM), and each packet of a probe is an observation. It weighs
+/// the loss of other times against that loss and [`MORE`]. So chance seldom ends trust, however
+/// often the test runs, and a policer's losses end it within a round.
 ///
 /// TCP's floor has the same in `crates/edge/bpf/trust.h`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust {
     calm: Count,
     round: Count,
-    /// Logarithm of how much likelier it is that probes lose more,
+    /// The logarithm of the likelihood ratio for more losses during probes.
     evidence: f64,
-    /// and what a packet of the probe adds to it.
+    /// The evidence of an acknowledged packet of the probe.
     if_acked: f64,
+    /// The evidence of a lost packet of the probe.
     if_lost: f64,
-    /// No trust before this round.
+    /// The round before which losses are not trusted.
     until: u64,
-    /// Rounds of the next doubt.
+    /// The rounds of the last doubt.
     doubt: u64,
 }
 
-/// Packets, weighted by age.
+/// Numbers of packets, weighted by age.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     acked: f64,
@@ -51,7 +53,7 @@ impl Trust {
         self.doubt_left(round) == 0
     }
 
-    /// Rounds for which it is not given any more.
+    /// The rounds for which losses are still not trusted.
     pub(super) fn doubt_left(&self, round: u64) -> u64 {
         self.until.saturating_sub(round)
     }
@@ -60,7 +62,7 @@ impl Trust {
         self.evidence
     }
 
-    /// The part of packets that is lost at other times than probes.
+    /// The lost share of the packets at other times than probes.
     pub(super) fn loss(&self) -> f64 {
         self.calm.loss()
     }
@@ -74,7 +76,7 @@ impl Trust {
         }
     }
 
-    /// A loss that was `queued` shows the queue, which CUBIC answers.
+    /// Counts lost packets. A loss that was `queued` shows the queue, and CUBIC reacts to it.
     pub(super) fn on_loss(&mut self, packets: f64, queued: bool, of_probe: bool) {
         if !queued {
             self.round.lost += packets;
@@ -90,7 +92,7 @@ impl Trust {
         self.evidence = (self.evidence + evidence).max(0.0);
     }
 
-    /// What each packet of the probe that begins now will say, by the loss of other times.
+    /// Begins a probe: the loss of other times until now sets the evidence of its packets.
     pub(super) fn probe_begins(&mut self) {
         self.calm.age();
         let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
@@ -100,13 +102,13 @@ impl Trust {
         self.if_lost = (more / calm).ln();
     }
 
-    /// The packets of the last probe say nothing.
+    /// Takes the evidence from the packets of the last probe.
     pub(super) fn forget_probe(&mut self) {
         self.if_acked = 0.0;
         self.if_lost = 0.0;
     }
 
-    /// Judges at the end of a round. Returns whether trust was lost.
+    /// Ends a round. Returns whether trust ended with it.
     pub(super) fn end_round(&mut self, round: u64) -> bool {
         let flooded = self.round.sum() >= ROUND_PACKETS && self.round.loss() > ROUND_LOSS;
         if self.round.sum() >= ROUND_PACKETS {
@@ -119,7 +121,7 @@ impl Trust {
         true
     }
 
-    /// No trust for some time, twice as long each time.
+    /// Ends trust for a time that doubles with each doubt.
     pub(super) fn doubt(&mut self, round: u64) {
         self.doubt = (self.doubt * 2).clamp(DOUBT_ROUNDS, MAX_DOUBT_ROUNDS);
         self.until = round + self.doubt;
@@ -130,17 +132,17 @@ impl Trust {
     }
 }
 
-/// What is left of older packets at each probe.
+/// The weight that older packets keep at each probe.
 const AGEING: f64 = 0.9;
-/// Packets without which nothing is judged.
+/// The fewest packets that are judged as a round.
 const ROUND_PACKETS: f64 = 40.0;
-/// A round that loses more is congestion.
+/// The loss of a round above which it is congestion.
 const ROUND_LOSS: f64 = 0.2;
-/// What probes lose besides where losses answer: half of what a probe sends besides.
+/// The additional loss of probes where losses answer: half of a probe's additional packets.
 const MORE: f64 = 0.1;
-/// Chance exceeds this about once in e^10 packets.
+/// The evidence that ends trust. Chance exceeds it about once in e^10 packets.
 const ENOUGH: f64 = 10.0;
-/// Packets that count as seen before the first, and how many of them as lost.
+/// Packets that count as seen before the first, and [`PRIOR_LOST`] of them as lost.
 const PRIOR: f64 = 50.0;
 const PRIOR_LOST: f64 = 1.0;
 const DOUBT_ROUNDS: u64 = 32;

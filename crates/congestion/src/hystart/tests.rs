@@ -2,15 +2,14 @@ use super::*;
 
 const BASE: u64 = 40;
 
-/// The first flight.
+/// A slow start after its first flight.
 fn begun() -> HyStart {
     let mut hystart = HyStart::default();
     (0..10).for_each(|packet| hystart.on_sent(packet));
     hystart
 }
 
-/// A round in which ten packets are acknowledged, after `ms` each, and each makes room for
-/// another.
+/// Runs a round: ten packets are acknowledged after `ms` each, and each makes room for another.
 fn round(hystart: &mut HyStart, number: u64, ms: u64) -> Growth {
     let mut growth = Growth::Full;
     for packet in number * 10..(number + 1) * 10 {
@@ -65,11 +64,11 @@ fn the_threshold_is_an_eighth_within_limits() {
 }
 
 #[test]
-fn few_samples_tell_nothing() {
+fn few_samples_change_nothing() {
     let mut hystart = begun();
     round(&mut hystart, 0, BASE);
     round(&mut hystart, 1, BASE);
-    // The first still ends the round before.
+    // The first of these acknowledgements still ends the round before.
     for packet in 20..28 {
         hystart.on_rtt(Duration::from_millis(90));
         assert_eq!(hystart.on_acked(Some(packet)), Growth::Full);

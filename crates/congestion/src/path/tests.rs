@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A path on which each of `rounds` takes as long as `rtt` says.
+/// A path after `rounds` rounds with the times of `rtt`.
 fn after(rounds: u32, rtt: impl Fn(u32) -> Duration) -> Path {
     let mut path = Path::default();
     let mut now = Instant::now();
@@ -45,7 +45,7 @@ fn a_longer_route_becomes_the_paths_own_in_half_a_minute() {
 
 #[test]
 fn short_paths_have_short_queues() {
-    // RTT, and the least that counts as a standing queue, in microseconds.
+    // The RTT, and the smallest delay that counts as a standing queue, in microseconds.
     for (rtt, queue) in [
         (1_000, 1_000),
         (5_000, 1_000),
@@ -74,7 +74,7 @@ fn queue_by_scan(path: &Path, sent: Instant) -> Option<Duration> {
 }
 
 proptest! {
-    /// Packets that are sent at most 3 ms apart and acknowledged in any order near that of sending.
+    /// Sends packets at most 3 ms apart, and acknowledges them roughly in the order of sending.
     #[test]
     fn a_queue_is_found_as_by_looking_at_every_sample(
         packets in proptest::collection::vec((0..3_000u64, 20_000..30_000u64), 1..300),

@@ -1,14 +1,14 @@
 //! Reused buffers for reading files.
 //!
-//! A fresh buffer of this size comes from the kernel page by page, each zeroed
-//! and faulted in, which costs as much as reading the file into it. Chunks hand
-//! their buffer back when the last reference to their bytes is dropped.
+//! The kernel zeroes and faults in a fresh buffer of this size page by page, which costs as much as
+//! reading the file into it. So a chunk returns its buffer when the last reference to its bytes is
+//! dropped.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Bytes of a chunk: small enough to be still in the second-level cache when it
-/// is encrypted, and bounds what a stalled client holds.
+/// Bytes of a chunk. So small a chunk is still in the second-level cache when it is encrypted, and
+/// a stalled client holds little memory.
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// A buffer of [`CHUNK`] bytes.
@@ -31,7 +31,7 @@ impl Buffer {
         &mut self.memory
     }
 
-    /// The first `filled` bytes, which must have been written.
+    /// Makes bytes of the first `filled` bytes, which must have been written.
     pub(super) fn freeze(mut self, filled: usize) -> Bytes {
         self.filled = filled;
         Bytes::from_owner(self)
@@ -54,7 +54,7 @@ impl Drop for Buffer {
     }
 }
 
-/// 16 MiB at most.
+/// Buffers that are kept: 16 MiB at most.
 const MAX_FREE: usize = 256;
 
 static FREE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_show_only_what_was_filled_and_give_their_buffer_back() {
+    fn chunks_show_only_filled_bytes_and_return_their_buffer() {
         let mut buffer = Buffer::take();
         buffer.as_mut()[..5].copy_from_slice(b"hello");
         let address = buffer.as_mut().as_ptr();
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(&part[..], b"el");
         assert!(FREE.lock().iter().all(|free| free.as_ptr() != address));
         drop(part);
-        // Other tests may have taken it since; it must then hold nothing of ours to show.
+        // Other tests may have taken the buffer since; it must then hold no bytes of ours to show.
         assert!(Buffer::take().freeze(0).is_empty());
         assert!(FREE.lock().iter().all(|free| free.len() == CHUNK));
     }

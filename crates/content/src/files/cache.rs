@@ -1,8 +1,8 @@
-//! Files by request path, as they were found last.
+//! Results of former lookups, by request path.
 //!
-//! Bounded in entries. Sharded by path, and a hit takes a shared lock for the
-//! length of one hash lookup, so that cores that serve different files, and
-//! mostly those that serve the same one, do not wait for each other.
+//! The number of entries is bounded. Stripes, by path, have a lock each, and a hit takes it shared
+//! for one hash lookup. So cores seldom wait for each other, whether they serve one file or
+//! several.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,51 +11,52 @@ use std::time::Duration;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use parking_lot::RwLock;
 
-/// A bounded map from request paths to `V`, with the age of what it holds.
+/// A bounded map from request paths to `V`, with the age of each value.
 ///
 /// Times are milliseconds since any fixed moment.
 #[derive(Debug)]
 pub(super) struct Cache<V> {
     hasher: DefaultHashBuilder,
-    shards: Box<[RwLock<Shard<V>>]>,
-    capacity_of_shard: usize,
+    stripes: Box<[RwLock<Stripe<V>>]>,
+    capacity_of_stripe: usize,
     revalidate_ms: u64,
 }
 
-/// What is known of a path.
+/// The cached value of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup<V> {
-    /// Nothing.
+    /// There is none.
     Absent,
-    /// Known and young enough to be used.
+    /// The value is young enough to be used.
     Fresh(V),
-    /// Known, and for this caller to compare with the file system: until it is
-    /// due again everybody else uses what is there.
+    /// The value is due, and this caller is to compare it with the file system. Other callers use
+    /// it until it is due again.
     Due(V),
 }
 
 impl<V: Clone> Cache<V> {
-    /// Holds about `capacity` paths (none for 0), to be compared again after `revalidate`.
+    /// Makes a cache of about `capacity` paths (none for 0), whose values are due after
+    /// `revalidate`.
     pub(super) fn new(capacity: usize, revalidate: Duration) -> Self {
-        let shards = if capacity < 8 * SHARDS { 1 } else { SHARDS };
+        let stripes = if capacity < 8 * STRIPES { 1 } else { STRIPES };
         Self {
             hasher: DefaultHashBuilder::default(),
-            shards: (0..shards).map(|_| RwLock::default()).collect(),
-            capacity_of_shard: capacity.div_ceil(shards),
+            stripes: (0..stripes).map(|_| RwLock::default()).collect(),
+            capacity_of_stripe: capacity.div_ceil(stripes),
             revalidate_ms: u64::try_from(revalidate.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
     pub(super) fn lookup(&self, path: &str, now_ms: u64) -> Lookup<V> {
         let hash = self.hasher.hash_one(path);
-        let shard = self.shard(hash).read();
-        let Some(slot) = shard.find(hash, path) else {
+        let stripe = self.stripe(hash).read();
+        let Some(slot) = stripe.find(hash, path) else {
             return Lookup::Absent;
         };
         let Some(value) = slot.value.clone() else {
             return Lookup::Absent;
         };
-        // Not written where it is set already: the line stays shared between cores.
+        // Does not write a flag that is set already, so that cores keep sharing its cache line.
         if !slot.is_used.load(Relaxed) {
             slot.is_used.store(true, Relaxed);
         }
@@ -72,14 +73,14 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Keeps what a path is now, in place of what was known of it.
+    /// Sets the value of a path.
     pub(super) fn insert(&self, path: &str, value: V, now_ms: u64) {
-        if self.capacity_of_shard == 0 {
+        if self.capacity_of_stripe == 0 {
             return;
         }
         let hash = self.hasher.hash_one(path);
-        let mut shard = self.shard(hash).write();
-        if let Some(slot) = shard.find_mut(hash, path) {
+        let mut stripe = self.stripe(hash).write();
+        if let Some(slot) = stripe.find_mut(hash, path) {
             slot.value = Some(value);
             slot.checked_ms = AtomicU64::new(now_ms);
             return;
@@ -91,29 +92,29 @@ impl<V: Clone> Cache<V> {
             is_used: AtomicBool::new(false),
             checked_ms: AtomicU64::new(now_ms),
         };
-        shard.insert(slot, self.capacity_of_shard);
+        stripe.insert(slot, self.capacity_of_stripe);
     }
 
-    /// Forgets a path that is no file any more.
+    /// Removes the value of a path that is no file any more.
     pub(super) fn remove(&self, path: &str) {
         let hash = self.hasher.hash_one(path);
-        if let Some(slot) = self.shard(hash).write().find_mut(hash, path) {
+        if let Some(slot) = self.stripe(hash).write().find_mut(hash, path) {
             slot.value = None;
             slot.is_used = AtomicBool::new(false);
         }
     }
 
-    fn shard(&self, hash: u64) -> &RwLock<Shard<V>> {
-        // The table takes the low and the highest bits.
+    fn stripe(&self, hash: u64) -> &RwLock<Stripe<V>> {
+        // The table takes the low and the highest bits of the hash.
         let bits = usize::try_from((hash >> 32) & 0xffff).unwrap_or(0);
-        &self.shards[bits % self.shards.len()]
+        &self.stripes[bits % self.stripes.len()]
     }
 }
 
-/// Paths of one shard. A full one evicts by the clock algorithm: the hand passes
-/// over slots that were used since it came by, and takes the first that was not.
+/// The paths of one stripe. A full stripe evicts by the clock algorithm. The hand skips slots that
+/// were used since its last visit, and takes the first other one.
 #[derive(Debug)]
-struct Shard<V> {
+struct Stripe<V> {
     /// Positions in `slots`.
     index: HashTable<usize>,
     slots: Vec<Slot<V>>,
@@ -130,7 +131,7 @@ struct Slot<V> {
     checked_ms: AtomicU64,
 }
 
-impl<V> Default for Shard<V> {
+impl<V> Default for Stripe<V> {
     fn default() -> Self {
         Self {
             index: HashTable::new(),
@@ -140,7 +141,7 @@ impl<V> Default for Shard<V> {
     }
 }
 
-impl<V> Shard<V> {
+impl<V> Stripe<V> {
     fn find(&self, hash: u64, path: &str) -> Option<&Slot<V>> {
         let is_path = |&position: &usize| *self.slots[position].path == *path;
         let position = self.index.find(hash, is_path)?;
@@ -168,7 +169,7 @@ impl<V> Shard<V> {
             .insert_unique(hash, position, |&position| slots[position].hash);
     }
 
-    /// Takes a slot out of the index and gives its position.
+    /// Takes a slot out of the index and returns its position.
     fn evict(&mut self) -> usize {
         loop {
             let position = self.hand;
@@ -185,7 +186,7 @@ impl<V> Shard<V> {
     }
 }
 
-const SHARDS: usize = 64;
+const STRIPES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_is_told_to_compare_and_the_others_go_on() {
+    fn one_caller_compares_and_the_others_go_on() {
         let cache = cache(16);
         cache.insert("/a", 1, 5000);
         let cases = [
@@ -269,10 +270,10 @@ mod tests {
                     },
                 }
             }
-            let held: usize = cache.shards.iter().map(|shard| shard.read().slots.len()).sum();
-            prop_assert!(held <= capacity.div_ceil(cache.shards.len()) * cache.shards.len());
-            for shard in &cache.shards {
-                prop_assert_eq!(shard.read().index.len(), shard.read().slots.len());
+            let held: usize = cache.stripes.iter().map(|stripe| stripe.read().slots.len()).sum();
+            prop_assert!(held <= capacity.div_ceil(cache.stripes.len()) * cache.stripes.len());
+            for stripe in &cache.stripes {
+                prop_assert_eq!(stripe.read().index.len(), stripe.read().slots.len());
             }
         }
     }

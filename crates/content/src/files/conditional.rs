@@ -7,14 +7,14 @@ use http::{HeaderMap, HeaderValue};
 
 use super::representation::Representation;
 
-/// What a request's preconditions ask for.
+/// The result of a request's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The representation, or the part of it that `Range` names.
+    /// Send the representation, or the part of it that `Range` names.
     Send,
-    /// Status 304.
+    /// Answer with status 304.
     NotModified,
-    /// Status 412.
+    /// Answer with status 412.
     Failed,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn evaluate(headers: &HeaderMap, file: &Representation) -> Outcome {
     }
 }
 
-/// Whether `If-Range` lets `Range` hold (§13.1.5): there is none, or it names
-/// this very representation by a strong validator.
+/// Whether `If-Range` lets `Range` hold (§13.1.5). It does if it is absent, or if it names this
+/// very representation by a strong validator.
 pub(super) fn range_holds(headers: &HeaderMap, file: &Representation) -> bool {
     let Some(value) = headers.get(header::IF_RANGE) else {
         return true;

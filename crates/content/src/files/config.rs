@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::negotiate::Coding;
 
-/// How files below the root are served (`[files]` of the configuration).
+/// Settings of the files below a root (`[files]` of the configuration).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesConfig {
@@ -25,13 +25,13 @@ pub struct FilesConfig {
     /// root (a link with an absolute target does not), or `never`.
     /// Default `beneath`.
     pub symlinks: Symlinks,
-    /// Precompressed siblings to look for (`style.css.br` beside `style.css`), by
-    /// the server's preference: it decides between codings that the client likes
-    /// equally well. A sibling must hold the same content as its file. An empty
-    /// list turns this off. Default `["br", "zstd", "gzip"]`.
+    /// Precompressed siblings to look for (`style.css.br` beside `style.css`), in the server's
+    /// order of preference. The order decides between codings that the client likes equally well. A
+    /// sibling must hold the same content as its file. An empty list turns siblings off. Default
+    /// `["br", "zstd", "gzip"]`.
     pub precompressed: Vec<Coding>,
-    /// File below the root that is sent, with status 404, where nothing was found.
-    /// Default: none, a plain line of text.
+    /// File below the root that is sent, with status 404, for a path that names no file. Default:
+    /// none, a plain line of text.
     pub not_found: Option<String>,
     /// Media types by file name extension (without the dot, lower case), before
     /// the built-in ones: `{ "geojson" = "application/geo+json" }`. Default: none.
@@ -39,9 +39,9 @@ pub struct FilesConfig {
     /// `Cache-Control` values; the first rule that matches holds.
     /// Default: none, clients decide by `Last-Modified` and `ETag`.
     pub cache_control: Vec<CacheRule>,
-    /// Paths of which the open file or its content is kept, with its prepared
-    /// headers. Each holds at most one file descriptor a coding, or a body of at
-    /// most `small_body` bytes. 0 turns the cache off. Default 2048.
+    /// Paths whose open file or content is kept, with its prepared headers. Each holds at most one
+    /// file descriptor a coding, or a body of at most `small_body` bytes. 0 turns the cache off.
+    /// Default 2048.
     pub cache_entries: usize,
     /// Age at which a kept path is compared with the file system again; a
     /// changed file is seen at most this much later. 0 compares at each request.
@@ -74,9 +74,9 @@ impl Default for FilesConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Symlinks {
-    /// Those that stay below the root at every step.
+    /// Links that stay below the root at every step.
     Beneath,
-    /// None.
+    /// No links.
     Never,
 }
 
@@ -84,8 +84,8 @@ pub enum Symlinks {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheRule {
-    /// Glob against the file's path below the root, or, when it has no slash,
-    /// against its name: `*.css`, `assets/**`. `*` does not cross a slash.
+    /// Glob against the file's path below the root, as in `assets/**`. A glob without a slash goes
+    /// against the file's name, as in `*.css`. `*` does not cross a slash.
     #[serde(rename = "match")]
     pub pattern: String,
     /// The header's value: `public, max-age=31536000, immutable`.

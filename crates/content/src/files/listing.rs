@@ -15,12 +15,11 @@ use super::site::Site;
 
 /// Lists a directory as an HTML page: directories first, then files, each by name.
 ///
-/// Shown is what the server would serve: no hidden names unless the site shows
-/// them, no links out of the root, nothing that is neither file nor directory.
-/// Blocks.
+/// The page shows the entries that the server would serve. It leaves out hidden names unless the
+/// site shows them, links out of the root, and entries that are neither file nor directory. Blocks.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// If the directory cannot be read.
 pub(super) fn page(site: &Site, target: &Target, directory: &OwnedFd) -> Result<String> {
     let mut entries = Vec::new();
     let mut left_out = 0_usize;
@@ -108,7 +107,7 @@ fn render(target: &Target, entries: &[Entry], left_out: usize) -> String {
     page
 }
 
-/// Text for an element's content or a quoted attribute.
+/// Escapes text for an element's content or a quoted attribute.
 fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);
@@ -130,7 +129,7 @@ fn escape(text: &str) -> Cow<'_, str> {
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2em}\
     th{text-align:left}td,th{padding:0 2em 0 0}td:nth-child(2){text-align:right}";
 
-/// Keeps a page of a huge directory at about a megabyte.
+/// Entries of a page, so that the page of a huge directory stays at about a megabyte.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The end of the year 9999, the last that an HTTP date can hold.

@@ -1,14 +1,13 @@
 //! Media types by file name extension.
 //!
-//! Types are those of the IANA registry, as Debian's `media-types` lists them, or
-//! `mime_guess`'s where the registry has none. Unregistered types of Debian's are not taken
-//! over. What is decided otherwise stands in [`DECIDED`].
+//! Types are those of the IANA registry, as Debian's `media-types` lists them, or `mime_guess`'s
+//! for extensions that the registry lacks. Debian's unregistered types are left out. [`DECIDED`]
+//! lists the exceptions.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The media type of an extension in lower case; `application/octet-stream` where none is
-/// known.
+/// The media type of an extension in lower case; `application/octet-stream` for an unknown one.
 pub(super) fn of_extension(extension: &str) -> &'static str {
     TYPES
         .get(extension)
@@ -17,10 +16,9 @@ pub(super) fn of_extension(extension: &str) -> &'static str {
         .unwrap_or("application/octet-stream")
 }
 
-/// Whether text of this type is said to be UTF-8: where nothing in the text itself can say
-/// so.
+/// Whether `charset=utf-8` is sent with this type: for text that cannot name its encoding itself.
 ///
-/// HTML, CSS and XML name their encoding in the text, which `charset` would override.
+/// HTML, CSS and XML name their encoding in the text, and `charset` would override that.
 pub(super) fn needs_charset(media_type: &str) -> bool {
     media_type.starts_with("text/")
         && !matches!(
@@ -48,7 +46,7 @@ static TYPES: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
 
 const REGISTERED: &str = include_str!("registered.types");
 
-/// Type, extensions, and the reason.
+/// The type, its extensions, and the reason for the exception.
 const DECIDED: &[(&str, &str, &str)] = &[
     (
         "video/mp2t",
@@ -196,7 +194,7 @@ mod tests {
         }
     }
 
-    /// A difference to what is registered is one that was decided.
+    /// Each difference to the registry is in [`DECIDED`].
     #[test]
     fn types_are_debians_unless_decided_otherwise() {
         let Ok(list) = std::fs::read_to_string("/etc/mime.types") else {
@@ -224,7 +222,7 @@ mod tests {
             };
             for extension in words {
                 let extension = extension.to_ascii_lowercase();
-                // The extension is what comes after the last dot; the first type counts.
+                // The extension is the part after the last dot; the first type counts.
                 let counts = !extension.contains('.') && seen.insert(extension.clone());
                 let ours = of_extension(&extension);
                 if counts

@@ -1,9 +1,9 @@
 //! Files below a root directory.
 //!
-//! The kernel keeps lookups below the root (`openat2` with `RESOLVE_BENEATH`).
-//! What was found is kept for a second by request path, small files with their
-//! content, so that a request for one costs no system call; whatever is in the
-//! page cache is read in place, and only a disk's wait goes to another thread.
+//! The kernel keeps lookups below the root (`openat2` with `RESOLVE_BENEATH`). Their results are
+//! kept for a second by request path, small files with their content. A request for one then costs
+//! no system call. Data in the page cache is read in place, and only waiting for a disk goes to
+//! another thread.
 //!
 //! Conditions and ranges follow RFC 9110 §13 and §14.
 
@@ -51,7 +51,7 @@ pub use stream::{FileStream, ReadError};
 pub struct Files {
     site: Arc<Site>,
     cache: Cache<Arc<Resource>>,
-    /// Request path of the page that is sent where nothing was found.
+    /// Request path of the page that is sent for a path that names no file.
     not_found: Option<String>,
     started: Instant,
 }
@@ -59,11 +59,11 @@ pub struct Files {
 impl Files {
     /// Opens a root directory for serving.
     ///
-    /// The directory is opened here once; one that takes its place later under
-    /// the same name is not noticed.
+    /// The directory is opened here once. A directory that takes its place later under the same
+    /// name is not noticed.
     ///
     /// # Errors
-    /// Where the directory cannot be opened, or a setting cannot be used.
+    /// If the directory cannot be opened, or a setting cannot be used.
     pub fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
         let not_found = config.not_found.as_ref();
         Ok(Self {
@@ -74,7 +74,7 @@ impl Files {
         })
     }
 
-    /// Answers a request from its head; a request's content has no meaning here.
+    /// Answers a request from its head. The request's content has no meaning here.
     pub(super) async fn respond(&self, request: &Parts) -> Response<Body> {
         match request.method {
             Method::GET | Method::HEAD => {}
@@ -103,7 +103,7 @@ impl Files {
         match (&found, known) {
             (Ok(Found::File(file)), Some(known)) if Arc::ptr_eq(file, &known) => {}
             (Ok(Found::File(file)), _) => self.cache.insert(path, Arc::clone(file), now_ms),
-            // Out of descriptors or memory: what was known a moment ago will do.
+            // Descriptors or memory ran out: the value of a moment ago will do.
             (Err(error), Some(known)) if error.status().is_server_error() => {
                 return Ok(Found::File(known));
             }
@@ -160,7 +160,7 @@ impl Files {
     }
 }
 
-/// A file, a part of it, or that the client has it already.
+/// Sends a file or a part of it, or answers that the client has it already.
 fn send(file: &Representation, request: &Parts) -> Response<Body> {
     if !conditional::is_conditional(&request.headers) {
         return whole(file);
@@ -190,7 +190,7 @@ fn whole(file: &Representation) -> Response<Body> {
     response
 }
 
-/// §15.4.5: the headers that a 200 would have had and that caches need.
+/// Makes a 304 with the headers of the 200 that caches need (§15.4.5).
 fn not_modified(file: &Representation) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -240,7 +240,7 @@ fn unsatisfiable(len: u64) -> Response<Body> {
     response
 }
 
-/// The request path of a configured page.
+/// Returns the request path of a configured page.
 fn error_page_path(page: &str) -> Result<String, FilesError> {
     let path = format!("/{}", path::encode_path(page.trim_start_matches('/')));
     match Target::parse(&path, false) {
@@ -260,7 +260,7 @@ fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
     response
 }
 
-/// To the directory's path with its slash, so that relative links in it work.
+/// Redirects to the directory's path with its slash, so that relative links in it work.
 fn redirect(directory: &Target, query: Option<&str>) -> Response<Body> {
     let mut response = status_response(StatusCode::MOVED_PERMANENTLY);
     let location = directory.directory_location(query);
@@ -296,7 +296,7 @@ fn copy_header(from: &HeaderMap, to: &mut HeaderMap, name: HeaderName) {
     }
 }
 
-/// Inserts a value made of digits and ASCII words, which always is one.
+/// Inserts a value of digits and ASCII words, which is always a valid one.
 fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
@@ -307,7 +307,7 @@ fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilesError {
-    /// The root is not there, no directory, or may not be read.
+    /// The root does not exist, is no directory, or may not be read.
     #[error("opening the root directory `{}`", path.display())]
     Root {
         /// The root as it was given.
@@ -316,13 +316,13 @@ pub enum FilesError {
         #[source]
         source: io::Error,
     },
-    /// An index is a file's name within its directory.
+    /// An entry of `index` is no file's name within a directory.
     #[error("`index`: `{name}` is not a plain file name")]
     Index {
         /// The entry of `index`.
         name: String,
     },
-    /// The page for what was not found is no file that is served.
+    /// The setting `not_found` names no file that is served.
     #[error("`not_found`: `{path}` is no path of a file below the root, or a hidden one")]
     NotFound {
         /// The setting `not_found`.
@@ -336,7 +336,7 @@ pub enum FilesError {
     Pattern {
         /// The rule's pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -347,7 +347,7 @@ pub enum FilesError {
         key: &'static str,
         /// The value as configured.
         value: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: header::InvalidHeaderValue,
     },

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 use serde::Deserialize;
 
-/// A content coding that files may lie in beside the plain one.
+/// A content coding of precompressed siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coding {
@@ -16,7 +16,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// The extension that a sibling's name has after the file's own.
+    /// The extension of a sibling, after the file's own.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Br => ".br",
@@ -46,13 +46,14 @@ impl Coding {
     }
 }
 
-/// The best of the available codings, `None` for the plain file.
+/// Chooses the best of the available codings; `None` stands for the plain file.
 ///
-/// The highest weight wins; among equals the order of `available`. A coding that
-/// the client lists beats the plain file unless that has an explicit higher
-/// weight. Without any acceptable coding the plain file is sent even against
-/// `identity;q=0`: RFC 9110 §12.1 lets a server disregard the field, and a client
-/// can do more with the content than with a 406.
+/// The highest weight wins, and among equals the order of `available`. A coding that the client
+/// lists beats the plain file unless that has an explicit higher weight.
+///
+/// Without any acceptable coding the plain file is sent, even against `identity;q=0`. RFC 9110
+/// §12.1 lets a server disregard the field, and a client can do more with the content than with a
+/// 406.
 pub(super) fn choose(
     headers: &HeaderMap,
     available: impl Iterator<Item = Coding>,
@@ -72,7 +73,7 @@ pub(super) fn choose(
     (quality >= plain.unwrap_or(Weight(0))).then_some(coding)
 }
 
-/// The highest weight that the fields give a coding, `None` where they do not list it.
+/// The highest weight that the fields give a coding; `None` if they do not list it.
 fn weight<'a>(
     fields: impl Iterator<Item = &'a HeaderValue>,
     is_named: impl Fn(&str) -> bool,
@@ -92,8 +93,8 @@ fn weight<'a>(
 struct Weight(u16);
 
 impl Weight {
-    /// The weight among an item's parameters: 1 where there is none, 0 (never
-    /// use it) where it cannot be read.
+    /// Reads the weight among an item's parameters: 1 if there is none, and 0 (never use it) if it
+    /// is malformed.
     fn of_parameters<'a>(mut parameters: impl Iterator<Item = &'a str>) -> Self {
         let value = parameters.find_map(|parameter| {
             let (name, value) = parameter.split_once('=')?;

@@ -1,4 +1,4 @@
-//! From the path of a request to names below the root.
+//! Translation of a request's path to names below the root.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// What a request's path names below the root.
+/// The names below the root in a request's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Names joined by single slashes, none at either end; empty for the root.
@@ -19,10 +19,10 @@ pub(super) struct Target {
 impl Target {
     /// Decodes the path of a URI, once.
     ///
-    /// Nothing is resolved here: `.` and `..`, which clients remove before they
-    /// ask (RFC 3986 §5.2.4), are refused in every spelling, as are an encoded
-    /// slash, NUL and a `%` without two hexadecimal digits. Runs of slashes count
-    /// as one. Names that start with a dot are absent unless `hidden`.
+    /// It resolves nothing. `.` and `..`, which clients remove before they ask (RFC 3986 §5.2.4),
+    /// are refused in every spelling. So are an encoded slash, NUL and a `%` without two
+    /// hexadecimal digits. Runs of slashes count as one. Names that start with a dot are absent
+    /// unless `hidden`.
     pub(super) fn parse(path: &str, hidden: bool) -> Result<Self, PathError> {
         let mut relative = Vec::with_capacity(path.len());
         for segment in path.split('/').filter(|segment| !segment.is_empty()) {
@@ -62,8 +62,8 @@ impl Target {
         Path::new(OsStr::from_bytes(&self.relative))
     }
 
-    /// The path as a directory's URL: starts and ends with one slash, so that it
-    /// names no other host whatever was asked for.
+    /// The path as a directory's URL. It starts and ends with one slash, so that no request makes
+    /// it name another host.
     pub(super) fn directory_url(&self) -> String {
         if self.relative.is_empty() {
             return "/".to_owned();
@@ -81,7 +81,7 @@ impl Target {
     }
 }
 
-/// Why a path names nothing below the root.
+/// Why a path names no file below the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PathError {
     #[error("path has a dot segment, an encoded slash, NUL or a broken percent-encoding")]
@@ -92,12 +92,12 @@ pub(super) enum PathError {
     TooLong,
 }
 
-/// A path below the root as it stands in a URL.
+/// Encodes a path below the root for a URL.
 pub(super) fn encode_path(path: &str) -> String {
     percent_encode(path.as_bytes(), NOT_IN_PATH).to_string()
 }
 
-/// A name as it stands in a URL.
+/// Encodes a name for a URL.
 pub(super) fn encode_name(name: &[u8]) -> String {
     percent_encode(name, NOT_IN_NAME).to_string()
 }
@@ -118,11 +118,11 @@ fn decode(segment: &str, out: &mut Vec<u8>) -> Result<(), PathError> {
     Ok(())
 }
 
-/// The kernel's `PATH_MAX` less the ending NUL, and less room for an index
-/// file's or a sibling's name.
+/// The kernel's `PATH_MAX` without the ending NUL, and without the room for the name of an index
+/// file or a sibling.
 const MAX_LEN: usize = 4095 - 256;
 
-/// Everything but the unreserved characters of RFC 3986 §2.3.
+/// All characters but the unreserved ones of RFC 3986 §2.3.
 const NOT_IN_NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

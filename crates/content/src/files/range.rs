@@ -15,23 +15,22 @@ use super::representation::{Representation, Source};
 use super::stream::{FileStream, ReadError};
 use crate::Body;
 
-/// What a `Range` field asks for.
+/// The request of a `Range` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ranges {
-    /// The whole: there is no field, or it is of no known form, or not worth it.
+    /// The whole content: there is no field, or it is unknown, malformed or not worth it.
     Whole,
-    /// At least one part, none empty and all within the content.
+    /// At least one part. No part is empty, and all are within the content.
     Parts(Vec<Range<u64>>),
-    /// Status 416.
+    /// No part is within the content: status 416.
     Unsatisfiable,
 }
 
 impl Ranges {
     /// Reads the `Range` field of a `GET` for content of `len` bytes.
     ///
-    /// §14.2 lets a server ignore the field: so it is where there are several of
-    /// it, many or overlapping parts, and for empty content, of which no
-    /// `Content-Range` can name a part.
+    /// §14.2 lets a server ignore the field. This one does so for several fields, for many or
+    /// overlapping parts, and for empty content, since `Content-Range` can name no part of that.
     pub(super) fn of(headers: &HeaderMap, len: u64) -> Self {
         let mut fields = headers.get_all(header::RANGE).iter();
         let (Some(field), None) = (fields.next(), fields.next()) else {
@@ -61,9 +60,9 @@ impl Ranges {
 /// One element of a `Range` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spec {
-    /// From the first position on, to the last one, included, where given.
+    /// From the first position on, up to and with the last one if there is one.
     From(u64, Option<u64>),
-    /// As many bytes at the end.
+    /// So many bytes at the end.
     Suffix(u64),
 }
 
@@ -80,7 +79,7 @@ impl Spec {
         }
     }
 
-    /// The part of content of `len` bytes, `None` where it has none.
+    /// The part of content of `len` bytes; `None` if it is outside.
     fn resolve(self, len: u64) -> Option<Range<u64>> {
         let part = match self {
             Self::From(first, last) => {
@@ -92,7 +91,7 @@ impl Spec {
     }
 }
 
-/// All elements of a field, `None` when it is of another unit or malformed.
+/// Reads all elements of a field; `None` if it has another unit or is malformed.
 fn specs(field: &str) -> Option<Vec<Spec>> {
     let (unit, set) = field.split_once('=')?;
     if !unit.eq_ignore_ascii_case("bytes") {
@@ -105,13 +104,13 @@ fn specs(field: &str) -> Option<Vec<Spec>> {
     elements.map(Spec::parse).collect()
 }
 
-/// Digits, of any number: one beyond all sizes is as good as the largest.
+/// Reads a position of any number of digits. One beyond all sizes counts as the largest.
 fn position(digits: &str) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// `Content-Range` of a part.
+/// The `Content-Range` of a part.
 pub(super) fn content_range(part: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", part.start, part.end - 1)
 }
@@ -132,7 +131,7 @@ enum Piece {
 }
 
 impl Multipart {
-    /// The body, and the `Content-Type` that tells its boundary.
+    /// Makes the body, and the `Content-Type` that names its boundary.
     pub(super) fn new(file: &Representation, parts: Vec<Range<u64>>) -> (Self, HeaderValue) {
         let boundary = boundary(&file.etag);
         let content_type = file.headers.get(header::CONTENT_TYPE);
@@ -223,7 +222,7 @@ impl Multipart {
     }
 }
 
-/// One part as a body of its own.
+/// Makes a body of one part.
 pub(super) fn part_body(source: &Source, part: Range<u64>) -> Body {
     match source {
         Source::Memory(bytes) => slice(bytes, &part).into(),
@@ -231,13 +230,13 @@ pub(super) fn part_body(source: &Source, part: Range<u64>) -> Body {
     }
 }
 
-/// A part that lies within `bytes`, whose length fits into memory.
+/// The bytes of a part that lies within `bytes`, so that its length fits into memory.
 fn slice(bytes: &Bytes, part: &Range<u64>) -> Bytes {
     bytes.slice(part.start as usize..part.end as usize)
 }
 
-/// A line that nobody who writes files can know beforehand, and that is the same
-/// for repeated requests to one process.
+/// Makes a boundary that authors of files cannot know beforehand. Repeated requests to one process
+/// get the same.
 fn boundary(etag: &HeaderValue) -> String {
     static KEYS: LazyLock<[RandomState; 2]> =
         LazyLock::new(|| [RandomState::new(), RandomState::new()]);
@@ -245,7 +244,7 @@ fn boundary(etag: &HeaderValue) -> String {
     format!("{high:016x}{low:016x}")
 }
 
-/// More parts than any viewer asks for at once.
+/// More parts than any viewer requests at once.
 const MAX_PARTS: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A file as it is sent: content, validators and prepared headers.
+//! A file prepared for sending: content, validators and headers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Representation {
     pub(super) headers: HeaderMap,
     pub(super) coding: Option<Coding>,
     pub(super) etag: HeaderValue,
-    /// Whole seconds, as they appear in `Last-Modified`.
+    /// The time of the last change in whole seconds, as `Last-Modified` has it.
     pub(super) modified: SystemTime,
     pub(super) len: u64,
     pub(super) source: Source,
@@ -32,14 +32,14 @@ pub(super) struct Representation {
     is_settled: bool,
 }
 
-/// Where the content is read from.
+/// The place from which the content is read.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     Memory(Bytes),
     File(Arc<OwnedFd>),
 }
 
-/// A regular file that was opened and looked at, but not read.
+/// A regular file, opened and examined but not read.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: OwnedFd,
@@ -48,12 +48,11 @@ pub(super) struct OpenFile {
 }
 
 impl Representation {
-    /// Prepares an open file for sending under its plain name `path`. `varies`
-    /// tells whether there are other codings of it.
+    /// Prepares an open file for sending under its plain name `path`. `varies` is true if the file
+    /// has other codings.
     ///
     /// # Errors
-    /// `EAGAIN` when a small file's content is not in memory and must not be
-    /// waited for.
+    /// `EAGAIN` if a small file's content is not in memory and must not be waited for.
     pub(super) fn load(
         open: OpenFile,
         path: &Path,
@@ -93,18 +92,18 @@ impl Representation {
         })
     }
 
-    /// Whether the file is still the one that was loaded.
+    /// Whether the open file is the one that was loaded, unchanged.
     pub(super) fn is_of(&self, open: &OpenFile, varies: bool) -> bool {
         self.is_settled && self.varies == varies && self.stamp == Stamp::of(&open.stat)
     }
 
-    /// Whether `Last-Modified` is a strong validator (RFC 9110 §8.8.2.2): the
-    /// file had rested for its granularity when it was loaded.
+    /// Whether `Last-Modified` is a strong validator (RFC 9110 §8.8.2.2). It is if the file had
+    /// rested for the granularity of its time stamps when it was loaded.
     pub(super) const fn is_dated_strongly(&self) -> bool {
         self.is_settled
     }
 
-    /// The whole content.
+    /// Makes a body of the whole content.
     pub(super) fn body(&self) -> Body {
         match &self.source {
             Source::Memory(bytes) => bytes.clone().into(),
@@ -122,7 +121,7 @@ impl Source {
         let mut filled = 0;
         while filled < content.len() {
             match read_at(&file, &mut content[filled..], filled as u64, wait) {
-                // Cut short since it was looked at: let the stream tell.
+                // The file was cut short since it was examined. The stream reports that.
                 Ok(0) => return Ok(Self::File(Arc::new(file))),
                 Ok(read) => filled += read,
                 Err(Errno::OPNOTSUPP) => return Err(Errno::AGAIN),
@@ -133,7 +132,7 @@ impl Source {
     }
 }
 
-/// What tells one state of a file from another.
+/// The identity of a file's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -154,8 +153,8 @@ impl Stamp {
         }
     }
 
-    /// A strong validator: two representations of one file differ in it, and so
-    /// do two states of it that its time stamps can tell apart.
+    /// Makes a strong validator. Two codings of a file differ in it, and so do two states of it if
+    /// their time stamps differ.
     fn etag(&self, coding: Option<Coding>) -> HeaderValue {
         let (seconds, nanos) = self.modified;
         let (len, inode) = (self.len, self.inode);
@@ -168,15 +167,15 @@ impl Stamp {
         HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("\"\""))
     }
 
-    /// Whole seconds, and within what an HTTP date can hold.
+    /// The time in whole seconds, within the range of an HTTP date.
     fn modified(&self) -> SystemTime {
         let seconds = u64::try_from(self.modified.0).unwrap_or(0);
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(END_OF_YEAR_9999))
     }
 
-    /// Whether a later write is sure to change the time stamps. They have the
-    /// granularity of a clock tick on many file systems, so that a file changed
-    /// just now may change once more without a trace.
+    /// Whether a later write is sure to change the time stamps. On many file systems they have the
+    /// granularity of a clock tick. So a file that has just changed may change once more without a
+    /// trace.
     fn is_settled(&self, now: SystemTime) -> bool {
         let changed = Duration::from_secs(u64::try_from(self.changed.0).unwrap_or(0));
         now.duration_since(SystemTime::UNIX_EPOCH + changed)
@@ -184,7 +183,7 @@ impl Stamp {
     }
 }
 
-/// A time as in `Date` and `Last-Modified` (RFC 9110 §5.6.7).
+/// Formats a time for `Date` and `Last-Modified` (RFC 9110 §5.6.7).
 pub(super) fn http_date(time: SystemTime) -> HeaderValue {
     HeaderValue::try_from(httpdate::fmt_http_date(time))
         .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_tell_codings_apart_and_dates_stay_in_range() {
+    fn tags_distinguish_codings_and_dates_stay_in_range() {
         assert_eq!(stamp(0).etag(None), "\"10-64.ff-2a\"");
         assert_eq!(stamp(0).etag(Some(Coding::Br)), "\"10-64.ff-2a-br\"");
         let cases = [

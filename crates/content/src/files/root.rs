@@ -12,16 +12,16 @@ use super::config::Symlinks;
 /// Whether a lookup or a read may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It fails with `EAGAIN` where the kernel has the data not in memory.
+    /// It fails with `EAGAIN` if the data is not in memory.
     Never,
-    /// It may take long: only on a thread for blocking work.
+    /// It may take long, and so belongs on a thread for blocking work.
     Allowed,
 }
 
-/// An open directory that nothing can be opened above of.
+/// An open directory, above which no file can be opened.
 ///
-/// The directory is opened once: one that takes its place under the same name is
-/// seen after the configuration is loaded again.
+/// The directory is opened once. A directory that takes its place under the same name is seen after
+/// a reload of the configuration.
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
@@ -32,9 +32,9 @@ pub(super) struct Root {
 /// How the kernel looks names up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lookup {
-    /// `openat2` (Linux 5.6); `RESOLVE_CACHED` came with Linux 5.12.
+    /// `openat2` (Linux 5.6). `RESOLVE_CACHED` came with Linux 5.12.
     Openat2 { has_cached: bool },
-    /// Name by name without following any link.
+    /// Name by name, without following any link.
     Walk,
 }
 
@@ -58,8 +58,8 @@ impl Root {
     /// Opening never waits for the other end of a pipe.
     ///
     /// # Errors
-    /// `EXDEV` or `ELOOP` for a path that leaves the root or has a link that is
-    /// not followed; `EAGAIN` when the lookup would have to wait.
+    /// `EXDEV` or `ELOOP` for a path that leaves the root or has a link that is not followed.
+    /// `EAGAIN` if the lookup would have to wait.
     pub(super) fn open_beneath(&self, path: &Path, wait: Wait) -> Result<OwnedFd> {
         match self.lookup {
             Lookup::Openat2 { has_cached } => {
@@ -79,8 +79,8 @@ impl Root {
         }
     }
 
-    /// Tries a few times: `openat2` gives `EAGAIN` also when a rename elsewhere
-    /// kept it from proving that the path stays beneath.
+    /// Tries a few times. A rename elsewhere may keep `openat2` from proving that the path stays
+    /// beneath, and then it fails with `EAGAIN`, too.
     fn open_resolving(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd> {
         let mut attempts = if resolve.contains(ResolveFlags::CACHED) {
             1
@@ -125,7 +125,7 @@ impl Lookup {
         let attempt = |resolve| openat2(directory, c".", flags, Mode::empty(), resolve);
         match attempt(ResolveFlags::BENEATH) {
             Ok(_) => {}
-            // Old container sandboxes refuse what they do not know with EPERM.
+            // Old container sandboxes refuse unknown system calls with EPERM.
             Err(Errno::NOSYS | Errno::PERM) => return Ok(Self::Walk),
             Err(error) => return Err(error),
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_that_must_not_wait_uses_only_what_is_in_memory() {
+    fn a_lookup_that_must_not_wait_uses_memory_alone() {
         let outer = tree();
         let root = Root::open(&outer.path().join("root"), Symlinks::Beneath).unwrap();
         let path = Path::new("dir/deep/file");

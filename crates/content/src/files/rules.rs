@@ -11,7 +11,7 @@ use super::config::{CacheRule, FilesConfig};
 use super::media_type;
 use crate::globs::path_glob;
 
-/// The parts of the configuration that prepare a file for sending.
+/// The settings that shape the headers of files.
 #[derive(Debug)]
 pub(super) struct Rules {
     types: BTreeMap<String, HeaderValue>,
@@ -43,8 +43,8 @@ impl Rules {
         })
     }
 
-    /// The media type by the name's extension. Text that cannot name its encoding itself is
-    /// taken for UTF-8.
+    /// The media type by the name's extension. Text that cannot name its own encoding counts as
+    /// UTF-8.
     pub(super) fn content_type(&self, path: &Path) -> HeaderValue {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let extension = extension.unwrap_or_default().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! From a request's path to the file, the redirect or the listing that answers it.
+//! Lookup of a request's path: a file, a redirect or a listing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::representation::{OpenFile, Representation};
 use super::root::{Root, Wait};
 use super::rules::Rules;
 
-/// A file in all the codings that it lies in.
+/// A file in all its codings.
 #[derive(Debug)]
 pub(super) struct Resource {
     plain: Arc<Representation>,
@@ -44,17 +44,17 @@ impl Resource {
     }
 }
 
-/// What a path stands for.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
     File(Arc<Resource>),
-    /// A directory that was named without its slash.
+    /// A directory whose path lacks the slash at its end.
     Unslashed(Target),
-    /// A directory to be listed.
+    /// A directory that is to be listed.
     Directory(Target, OwnedFd),
 }
 
-/// Why a path stands for nothing.
+/// Why a lookup failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FindError {
     #[error(transparent)]
@@ -79,7 +79,7 @@ impl FindError {
         }
     }
 
-    /// Whether the answer is on disk, to be asked for again with [`Wait::Allowed`].
+    /// Whether the answer is on disk, so that the lookup is to be repeated with [`Wait::Allowed`].
     pub(super) const fn would_wait(&self) -> bool {
         matches!(
             self,
@@ -90,7 +90,7 @@ impl FindError {
         )
     }
 
-    /// Whether there is just no such file, which is no news for the log.
+    /// Whether the file just does not exist, which the log need not mention.
     pub(super) const fn is_plain_absence(&self) -> bool {
         matches!(
             self,
@@ -109,7 +109,7 @@ impl FindError {
             Self::Canceled => StatusCode::SERVICE_UNAVAILABLE,
             Self::Open { source, .. } => match *source {
                 Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG
-                // Links out of the root, links that are not followed, sockets.
+                // These are links out of the root, links that are not followed, and sockets.
                 | Errno::XDEV | Errno::LOOP | Errno::NXIO => StatusCode::NOT_FOUND,
                 Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,
                 Errno::MFILE | Errno::NFILE | Errno::NOMEM => StatusCode::SERVICE_UNAVAILABLE,
@@ -148,10 +148,10 @@ impl Site {
         })
     }
 
-    /// Looks a path up. Parts of `known` that are still as they were are taken over.
+    /// Looks a path up. Takes over the parts of `known` that have not changed.
     ///
     /// # Errors
-    /// One that [would wait](FindError::would_wait) when it must not wait.
+    /// One that [would wait](FindError::would_wait) if it must not wait.
     pub(super) fn find(
         &self,
         path: &str,
@@ -173,7 +173,7 @@ impl Site {
         }
     }
 
-    /// The regular file or directory that an entry of a listing stands for.
+    /// Examines the regular file or directory of an entry in a listing.
     pub(super) fn look_at(&self, path: &Path) -> Option<Stat> {
         let (_, stat) = self.open_path(path, Wait::Allowed).ok()?;
         Some(stat)
@@ -241,7 +241,7 @@ impl Site {
         Ok(Arc::new(resource))
     }
 
-    /// The precompressed files beside a file, in order of preference.
+    /// Finds the precompressed files beside a file, in order of preference.
     fn siblings(&self, path: &Path, wait: Wait) -> Result<Vec<OpenFile>, FindError> {
         let mut siblings = Vec::new();
         for &coding in &self.precompressed {
@@ -254,7 +254,7 @@ impl Site {
                     coding: Some(coding),
                 }),
                 Err(error) if error.would_wait() => return Err(error),
-                // One that cannot be read is no reason to refuse the file itself.
+                // An unreadable sibling is no reason to refuse the file itself.
                 Err(_) => {}
             }
         }
@@ -280,7 +280,7 @@ impl Site {
     }
 }
 
-/// Whether a configured name is one name, not a path.
+/// Whether a configured name is a single name, not a path.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }

@@ -16,8 +16,8 @@ use super::root::Wait;
 
 /// A part of a file, read chunk by chunk as it is polled for.
 ///
-/// What the page cache has is read in place; only for data that is on disk alone
-/// a thread for blocking work waits.
+/// Data in the page cache is read in place. A thread for blocking work waits only for data that is
+/// on disk alone.
 #[derive(Debug)]
 pub struct FileStream {
     file: Arc<OwnedFd>,
@@ -36,12 +36,12 @@ impl FileStream {
         }
     }
 
-    /// Bytes that are still to come.
+    /// The number of bytes still to be read.
     pub(crate) const fn remaining(&self) -> u64 {
         self.end - self.offset
     }
 
-    /// The next chunk; `None` after the last one and after an error.
+    /// Reads the next chunk; `None` after the last one and after an error.
     pub(crate) fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -101,16 +101,16 @@ impl futures_util::Stream for FileStream {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It became shorter after its length was announced.
+    /// The file became shorter after its length was announced.
     #[error("reading a file that was cut short while it was sent: {missing} bytes are missing")]
     Truncated {
-        /// Announced bytes that do not exist any more.
+        /// The number of announced bytes that no longer exist.
         missing: u64,
     },
-    /// The kernel could not read it.
+    /// The kernel could not read the file.
     #[error("reading a file at byte {offset}")]
     Read {
-        /// Where in the file.
+        /// The position in the file.
         offset: u64,
         /// The kernel's error.
         #[source]
@@ -118,7 +118,7 @@ pub enum ReadError {
     },
 }
 
-/// Up to [`CHUNK`] bytes of a file; none at its end.
+/// Reads up to [`CHUNK`] bytes of a file; none at its end.
 fn read_chunk(file: &OwnedFd, offset: u64, end: u64, wait: Wait) -> Result<Bytes, Errno> {
     let wanted = usize::try_from(end - offset).unwrap_or(CHUNK).min(CHUNK);
     let mut buffer = Buffer::take();
@@ -126,11 +126,11 @@ fn read_chunk(file: &OwnedFd, offset: u64, end: u64, wait: Wait) -> Result<Bytes
     Ok(buffer.freeze(read))
 }
 
-/// Reads once at `offset`; short when the file ends, or when only the first part
-/// is in memory and the read must not wait.
+/// Reads once at `offset`. The result is short at the end of the file, or if only its first part is
+/// in memory and the read must not wait.
 ///
 /// # Errors
-/// `EAGAIN`, and `EOPNOTSUPP` on file systems that cannot tell, when it must not wait.
+/// If it must not wait: `EAGAIN`, or `EOPNOTSUPP` on file systems that do not support such reads.
 pub(super) fn read_at(
     file: &OwnedFd,
     into: &mut [u8],

@@ -1,4 +1,4 @@
-//! Requests and responses that are watched for standing still.
+//! Detection of requests and responses that stand still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// When something last moved, and whether it is the client's turn.
+/// The time of the last progress, and whether the next step is the client's.
 #[derive(Debug)]
 pub(super) struct Activity {
     started: Instant,
@@ -49,7 +49,7 @@ impl Activity {
         self.upload_ended.notify_one();
     }
 
-    /// Returns once nothing of the request's body is being sent any more. For one caller at a time.
+    /// Returns once no body of the request is being sent any more. For one caller at a time.
     pub(super) async fn uploaded(&self) {
         while self.is_uploading() {
             self.upload_ended.notified().await;
@@ -61,8 +61,7 @@ impl Activity {
         self.uploads.load(Relaxed) > 0
     }
 
-    /// Returns once nothing has moved for `limit`. Time in which it is the
-    /// client's turn does not count.
+    /// Returns after `limit` without progress. Time that waits for the client does not count.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
             let deadline = self.last() + limit;
@@ -86,17 +85,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_an_upload_is_told_at_once() {
+    async fn the_end_of_an_upload_is_notified_at_once() {
         let activity = Activity::new();
         activity.uploaded().await;
         activity.upload_begins();
         activity.upload_begins();
         let waiting = Arc::clone(&activity);
-        let told = tokio::spawn(async move { waiting.uploaded().await });
+        let notified = tokio::spawn(async move { waiting.uploaded().await });
         activity.upload_ends();
         tokio::task::yield_now().await;
-        assert!(!told.is_finished(), "another upload is under way");
+        assert!(!notified.is_finished(), "another upload is under way");
         activity.upload_ends();
-        told.await.unwrap();
+        notified.await.unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How requests are passed to an upstream server (`[proxy]` of the configuration).
+/// Settings of a reverse proxy (`[proxy]` of the configuration).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProxyConfig {
@@ -13,31 +13,31 @@ pub struct ProxyConfig {
     /// over TLS), `1.1`, or `2` (in the clear by prior knowledge, RFC 9113 §3.3).
     /// A URL of scheme `h2c` means `2` in the clear. Default `auto`.
     pub upstream_http: UpstreamHttp,
-    /// Whether the upstream sees the host that the client asked for; otherwise
-    /// the upstream URL's own. Default `true`.
+    /// Whether the upstream sees the host that the client requested. Otherwise it sees the host of
+    /// the upstream's URL. Default `true`.
     pub preserve_host: bool,
-    /// Whether `Forwarded` and `X-Forwarded-*` of the client are kept and added
-    /// to. Only where another proxy of yours is in front: anybody can send them.
-    /// Default `false`: they are dropped.
+    /// Whether `Forwarded` and `X-Forwarded-*` of the client are kept and extended. Only where
+    /// another proxy of yours is in front: anybody can send them. Default `false`: they are
+    /// dropped.
     pub trust_forwarded: bool,
-    /// PEM file of the certificate authorities that an `https` upstream's
-    /// certificate is checked against. Default: the system's.
+    /// PEM file of the certificate authorities for the certificate of an `https` upstream. Default:
+    /// the system's.
     pub ca: Option<PathBuf>,
     /// Whether an `https` upstream's certificate is not checked at all. Default `false`.
     pub insecure: bool,
     /// Time to connect to the upstream, TLS included. Default `5s`.
     #[serde(with = "hikyaku_units::duration")]
     pub connect_timeout: Duration,
-    /// Time from the request's last byte, or the last one that the upstream took,
-    /// to the head of its response. Default `60s`.
+    /// Time from the request's last byte, or from the last one that the upstream took, to the head
+    /// of its response. Default `60s`.
     #[serde(with = "hikyaku_units::duration")]
     pub response_timeout: Duration,
-    /// Time without a byte after which a response's body or a tunnel
-    /// (WebSocket) is given up. Default `60s`.
+    /// Time without a byte after which a response's body or a tunnel (WebSocket) ends. Default
+    /// `60s`.
     #[serde(with = "hikyaku_units::duration")]
     pub idle_timeout: Duration,
-    /// Time that an unused connection to the upstream is kept; less where the upstream
-    /// says so (`Keep-Alive: timeout=N`). Default `30s`.
+    /// Time for which an unused connection to the upstream is kept. The upstream can shorten it
+    /// (`Keep-Alive: timeout=N`). Default `30s`.
     #[serde(with = "hikyaku_units::duration")]
     pub keep_alive: Duration,
     /// Unused HTTP/1.1 connections to the upstream that are kept. Default 128.
@@ -64,7 +64,7 @@ impl Default for ProxyConfig {
 /// HTTP version towards the upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum UpstreamHttp {
-    /// HTTP/1.1 in the clear; what ALPN gives over TLS.
+    /// HTTP/1.1 in the clear; the choice of ALPN over TLS.
     #[default]
     #[serde(rename = "auto")]
     Auto,

@@ -28,18 +28,18 @@ pub(super) struct Connector {
     header_size: HeaderSize,
 }
 
-/// Takes requests for one connection.
+/// Sends requests over one connection.
 pub(super) enum Sender {
-    /// One request at a time.
+    /// Takes one request at a time.
     Http1(Http1),
-    /// Any number; clones share the connection.
+    /// Takes any number of requests; clones share the connection.
     Http2(Http2),
 }
 
 /// A connection of HTTP/1.1.
 pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<Upload>,
-    /// What drives it.
+    /// The task that drives the connection.
     pub(super) task: AbortHandle,
 }
 
@@ -58,7 +58,7 @@ impl Connector {
         })
     }
 
-    /// Connects with the HTTP version that configuration and ALPN give.
+    /// Connects with the HTTP version by configuration and ALPN.
     pub(super) async fn connect(&self) -> Result<Sender, SendError> {
         let is_http2 = self.upstream.http == UpstreamHttp::Http2;
         match &self.tls {
@@ -125,7 +125,7 @@ impl Connector {
     }
 }
 
-/// Resets a connection of HTTP/1.1 that another protocol was spoken on, rather than closing it.
+/// Resets, instead of closing it, a connection of HTTP/1.1 that carried another protocol.
 pub(super) fn reset(connection: Upgraded) {
     match connection.downcast::<TokioIo<ReadOn<TcpStream>>>() {
         Ok(parts) => reset_tcp(parts.io.inner().get_ref()),
@@ -137,8 +137,8 @@ pub(super) fn reset(connection: Upgraded) {
     }
 }
 
-/// Has a connection reset once it is dropped.
+/// Makes a connection send a reset when it is dropped.
 fn reset_tcp(stream: &TcpStream) {
-    // Fails only where it is closed already.
+    // It fails only if the connection is closed already.
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

@@ -16,7 +16,7 @@ use super::http2::ResponseBody;
 use super::trailers;
 use crate::BoxError;
 
-/// A response's content as it comes from the upstream.
+/// A response's content from the upstream.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Http1(hyper::body::Incoming),
@@ -52,13 +52,13 @@ impl Body for Incoming {
     }
 }
 
-/// A response's body on its way to the client. It fails when the upstream sends
-/// nothing for a time in which it was waited for, and nothing was sent to it.
+/// A response's body on its way to the client. It fails if the upstream sends nothing for a time in
+/// which it is waited for and gets nothing itself.
 #[derive(Debug)]
 pub(super) struct Download {
     body: Incoming,
     request: Arc<Activity>,
-    /// What sends the rest of the request.
+    /// The task that sends the rest of the request.
     rest: Option<AbortHandle>,
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -82,7 +82,7 @@ impl Download {
         }
     }
 
-    /// Runs from the first time that there was nothing to send.
+    /// Counts the time from the first poll without data on.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
         let timer = self
@@ -129,7 +129,7 @@ impl Body for Download {
     }
 }
 
-/// An upstream that has answered may never take the rest of the request.
+/// Ends the upload: an upstream that has answered may never take the rest of the request.
 impl Drop for Download {
     fn drop(&mut self) {
         if let Some(rest) = self.rest.take()

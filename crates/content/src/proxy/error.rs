@@ -1,4 +1,4 @@
-//! What can go wrong on the way to the upstream.
+//! Errors of the reverse proxy and its upstream.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ pub enum ProxyError {
     Url {
         /// The URL as it was given.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
     /// The file of certificate authorities cannot be read.
@@ -27,14 +27,14 @@ pub enum ProxyError {
     Ca {
         /// The setting `ca`.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// The cause.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// There is nothing that an `https` upstream could be checked against.
+    /// No certificate authority is known for an `https` upstream.
     #[error("no usable certificate authority in {place}; name a PEM file with `ca`")]
     NoCa {
-        /// Where they were looked for.
+        /// The place that was searched.
         place: String,
     },
     /// TLS cannot be set up for this host.
@@ -42,7 +42,7 @@ pub enum ProxyError {
     Tls {
         /// Host of the upstream's URL.
         host: String,
-        /// What rustls says.
+        /// The cause, from rustls.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
@@ -76,9 +76,9 @@ pub(super) enum SendError {
 }
 
 impl SendError {
-    /// What an exchange failed of.
+    /// Classifies the failure of an exchange.
     pub(super) fn exchange(error: ExchangeError) -> Self {
-        // h2 has one reason for headers that are too large, too.
+        // h2 has this reason for headers that are too large, too.
         let is_malformed = |error: &h2::Error| {
             error.is_library() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
         };
@@ -111,7 +111,7 @@ pub(super) enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether a connection that was kept may have been closed by the upstream meanwhile.
+    /// Whether the upstream may have closed a kept connection meanwhile.
     pub(super) fn may_be_stale(&self) -> bool {
         match self {
             Self::Http1(error) => !error.is_user() && !error.is_parse(),
@@ -120,7 +120,7 @@ impl ExchangeError {
         }
     }
 
-    /// Whether an upstream of HTTP/2 has not looked at the request (RFC 9113 §8.7).
+    /// Whether an HTTP/2 upstream has refused the request before processing it (RFC 9113 §8.7).
     pub(super) fn is_refused(&self) -> bool {
         match self {
             Self::Http2(error) => {
@@ -149,10 +149,10 @@ fn is_too_large(error: &ExchangeError) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The connection failed, or what came over it was malformed.
+    /// The connection failed, or its data was malformed.
     #[error("reading the upstream's response")]
     Upstream(#[source] BoxError),
-    /// Nothing came for too long.
+    /// No data came for too long.
     #[error("reading the upstream's response: nothing came for {limit:?}")]
     Idle {
         /// The setting `idle_timeout`.

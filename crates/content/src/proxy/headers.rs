@@ -1,4 +1,4 @@
-//! Headers on their way through.
+//! Header fields on their way through the proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::Peer;
 
-/// Removes what holds for one connection only (RFC 9110 §7.6.1), with all that
-/// `Connection` names. Of `TE`, only `trailers` is meant for the whole way. A
-/// `Content-Length` beside `Transfer-Encoding` is a lie (RFC 9112 §6.3).
+/// Removes the fields of one connection (RFC 9110 §7.6.1), with all that `Connection` names. Of
+/// `TE`, only `trailers` may pass. A `Content-Length` beside `Transfer-Encoding` is invalid (RFC
+/// 9112 §6.3).
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
@@ -29,9 +29,9 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The protocol that a request wants to change to, as WebSocket does (RFC 9110 §7.8).
+/// The protocol to which a request wants to change, as WebSocket does (RFC 9110 §7.8).
 ///
-/// Not HTTP/2 itself: requests within such a tunnel would pass unseen.
+/// HTTP/2 is excepted: requests within such a tunnel would pass unseen.
 pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let value = headers.get(header::UPGRADE)?;
     let is_asked = lists(headers, &header::CONNECTION, "upgrade");
@@ -39,23 +39,23 @@ pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     (is_asked && !is_http).then(|| value.clone())
 }
 
-/// Whether the client waits for 100 before it sends the content (RFC 9110 §10.1.1). On
-/// HTTP/1.1 hyper answers it, when the content is asked for.
+/// Whether the client waits for 100 before it sends the content (RFC 9110 §10.1.1). On HTTP/1.1
+/// hyper sends it when the content is read.
 pub(super) fn expects_continue(headers: &HeaderMap, version: Version) -> bool {
     version != Version::H1 && lists(headers, &header::EXPECT, "100-continue")
 }
 
-/// Says that the connection is to become, or becomes, another protocol's.
+/// Adds the fields of a connection that is to become, or becomes, another protocol's.
 pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, protocol);
 }
 
-/// The host that the client asked for: its request's target goes before `Host`
-/// (RFC 9112 §3.2.2). `None` when it named none.
+/// The host that the client requested. The request's target goes before `Host` (RFC 9112 §3.2.2).
+/// `None` if there is neither.
 ///
 /// # Errors
-/// When it is not the form of a host.
+/// If `Host` has not the form of a host.
 pub(super) fn requested_host(request: &Parts) -> Result<Option<Authority>, InvalidHost> {
     if let Some(authority) = request.uri.authority() {
         return Ok(Some(authority.clone()));
@@ -71,12 +71,12 @@ pub(super) fn requested_host(request: &Parts) -> Result<Option<Authority>, Inval
     }
 }
 
-/// The request's `Host` is none, or there are several.
+/// The request's `Host` is malformed, or there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("reading the request's Host: it is not one host")]
 pub(super) struct InvalidHost;
 
-/// Makes a client's request fit for the upstream, but for its target and `Host`.
+/// Prepares a client's request for the upstream, except for its target and `Host`.
 pub(super) fn prepare_request(
     request: &mut Parts,
     host: Option<&Authority>,
@@ -85,7 +85,7 @@ pub(super) fn prepare_request(
 ) {
     let headers = &mut request.headers;
     strip_hop_by_hop(headers);
-    // This server answers it.
+    // This server answers the expectation itself.
     headers.remove(header::EXPECT);
     join_cookies(headers);
     if !trusts_forwarded {
@@ -116,8 +116,8 @@ pub(super) fn prepare_request(
     append_element(headers, &header::VIA, received);
 }
 
-/// Takes the whitespace from the start and end of field values, which HTTP/1.1 allows around
-/// them and HTTP/2 and 3 forbid (RFC 9113 §8.2.1, RFC 9114 §4.2).
+/// Removes the whitespace around field values. HTTP/1.1 allows it; HTTP/2 and 3 forbid it (RFC 9113
+/// §8.2.1, RFC 9114 §4.2).
 pub(super) fn trim_values(headers: &mut HeaderMap) {
     for value in headers.values_mut() {
         let trimmed = value.as_bytes().trim_ascii();
@@ -129,8 +129,8 @@ pub(super) fn trim_values(headers: &mut HeaderMap) {
     }
 }
 
-/// One element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and
-/// quotes (§6), and so has any host with a port.
+/// Makes an element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and quotes (§6), and
+/// any host with a port has quotes.
 fn forwarded(remote: SocketAddr, host: Option<&Authority>) -> String {
     let mut element = match remote.ip().to_canonical() {
         IpAddr::V4(address) => format!("for={address}"),
@@ -151,7 +151,8 @@ fn forwarded(remote: SocketAddr, host: Option<&Authority>) -> String {
     element
 }
 
-/// HTTP/2 and 3 may split `Cookie`; beyond them it is one field (RFC 9113 §8.2.3).
+/// Joins `Cookie` fields. HTTP/2 and 3 may split them; other versions have one field (RFC 9113
+/// §8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(header::COOKIE).iter();
     let Some(first) = cookies.next() else { return };
@@ -168,7 +169,7 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Adds an element to a list, in one field with those that are there.
+/// Adds an element to a list, in one field with the elements that are there.
 pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
     let mut list = Vec::new();
     for field in headers.get_all(name) {
@@ -209,7 +210,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What tells a server about the client in front of its proxy, and is believed.
+/// Fields that describe the client in front of a trusted proxy.
 const FORWARDED: [HeaderName; 7] = [
     header::FORWARDED,
     X_FORWARDED_FOR,
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_for_one_connection_is_removed() {
+    fn fields_of_one_connection_are_removed() {
         let cases: &[(Fields<'_>, Fields<'_>)] = &[
             (&[("connection", "close"), ("a", "1")], &[("a", "1")]),
             (
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_told_and_its_own_word_dropped_unless_trusted() {
+    fn the_client_is_described_and_its_own_fields_dropped_unless_trusted() {
         let spoofed: Fields<'_> = &[
             ("forwarded", "for=1.2.3.4"),
             ("x-forwarded-for", "1.2.3.4"),
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_remove_what_the_proxy_adds() {
+    fn connection_cannot_remove_fields_of_the_proxy() {
         let got = prepared(
             &[("connection", "x-forwarded-for, forwarded, via")],
             "192.0.2.1",

@@ -27,15 +27,15 @@ use crate::http2_body::Http2Body;
 pub(super) struct Http2 {
     requests: SendRequest<Bytes>,
     driver: Arc<AbortHandle>,
-    /// Shared with each response that is under way.
+    /// A count shared with each response that is being read.
     in_use: Arc<()>,
 }
 
 impl Http2 {
-    /// Speaks HTTP/2 over `stream`. Header sections may have `header_size`.
+    /// Begins HTTP/2 over `stream`. Header sections may have up to `header_size` bytes.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) async fn begin(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         header_size: HeaderSize,
@@ -63,7 +63,7 @@ impl Http2 {
     /// Waits until the connection takes a request.
     ///
     /// # Errors
-    /// When it takes none any more.
+    /// If it takes none any more.
     pub(super) async fn ready(&mut self) -> Result<(), h2::Error> {
         poll_fn(|cx| self.requests.poll_ready(cx)).await
     }
@@ -71,7 +71,7 @@ impl Http2 {
     /// Sends a request, and waits for its response. Interim responses go to `interim`.
     ///
     /// # Errors
-    /// When the connection, the upstream, or the request's content fails.
+    /// If the connection, the upstream, or the request's content fails.
     pub(super) async fn send(
         &mut self,
         request: Request<Upload>,
@@ -92,7 +92,7 @@ impl Http2 {
             poll_response(&mut response, interim, cx)
         });
         let response = response.await?;
-        // An answer may come early; the rest of the request goes on beside it.
+        // A response may come early; the rest of the request is then sent beside it.
         let upload = upload.map(|upload| tokio::spawn(upload).abort_handle());
         Ok(response.map(|body| ResponseBody {
             body,
@@ -119,12 +119,12 @@ fn poll_response(
     Poll::Ready(Ok(Response::from_parts(head, body)))
 }
 
-/// Sends a request's content, no faster than the upstream takes it, until the upstream wants no more.
+/// Sends a request's content as fast as the upstream takes it, until the upstream wants no more.
 async fn send_content(mut stream: SendStream<Bytes>, body: Upload) -> Result<(), ExchangeError> {
     let mut body = pin!(body);
     loop {
         let frame = poll_fn(|cx| match stream.poll_reset(cx) {
-            // Whether that is an error, the response says.
+            // The response shows whether that is an error.
             Poll::Ready(_) => Poll::Ready(Err(Stopped)),
             Poll::Pending => body.as_mut().poll_frame(cx).map(Ok),
         });
@@ -149,7 +149,7 @@ async fn send_content(mut stream: SendStream<Bytes>, body: Upload) -> Result<(),
                     }
                 }
                 Err(frame) => {
-                    // What was asked for is others' to use.
+                    // Releases the reserved capacity for other streams.
                     stream.reserve_capacity(0);
                     stream.send_trailers(frame.into_trailers().unwrap_or_default())
                 }
@@ -162,10 +162,10 @@ async fn send_content(mut stream: SendStream<Bytes>, body: Upload) -> Result<(),
     }
 }
 
-/// The upstream takes no more of a request's content.
+/// The upstream's refusal of the rest of a request's content.
 struct Stopped;
 
-/// Waits until the upstream takes at least a byte; what there is to send then waits for the rest.
+/// Waits until the upstream takes at least a byte. The rest of the data then waits for capacity.
 fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
     if stream.poll_reset(cx).is_ready() {
         return Poll::Ready(Err(Stopped));
@@ -180,7 +180,7 @@ fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Resul
     Poll::Ready(Ok(()))
 }
 
-/// Drives a connection until it ends, or does not answer while requests wait on it.
+/// Drives a connection until it ends, or until it does not answer while requests wait for it.
 async fn drive<T>(mut connection: Connection<T>, in_use: Weak<()>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -191,7 +191,7 @@ where
     loop {
         let answers = async {
             interval.tick().await;
-            // One is the pool's.
+            // The pool holds one of the references.
             let is_waited_for = in_use.strong_count() > 1;
             let Some(pings) = pings.as_mut().filter(|_| is_waited_for) else {
                 return true;
@@ -214,7 +214,7 @@ where
     }
 }
 
-/// A response's content. Dropped before its end, it ends what is left of the request, too.
+/// A response's content. Dropped before its end, it also ends the rest of the request.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     body: Http2Body,
@@ -223,7 +223,7 @@ pub(super) struct ResponseBody {
 }
 
 impl ResponseBody {
-    /// What still sends the request's content.
+    /// The task that still sends the request's content.
     pub(super) fn upload(&self) -> Option<AbortHandle> {
         self.upload.clone()
     }
@@ -261,9 +261,9 @@ impl Drop for ResponseBody {
 
 /// Bytes that an upstream may send ahead of a slow client.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The most that there is (RFC 9113 §6.9.1): clients that stand still must not
-/// take the connection's window from the others.
+/// The maximum (RFC 9113 §6.9.1): clients that stand still must not take the connection's window
+/// from the others.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// A connection that died without a word is noticed while requests wait on it.
+/// The interval of pings, which find a connection that died silently while requests wait for it.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);

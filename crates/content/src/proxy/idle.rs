@@ -1,4 +1,4 @@
-//! Connections of HTTP/1.1 that wait for their next request.
+//! HTTP/1.1 connections that wait for their next request.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::connect::Http1;
 
-/// Unused connections, the one used last at the end: it is taken first, so that
-/// those beyond the usual need grow old.
+/// Unused connections, the one used last at the end. That one is taken first, so that those beyond
+/// the usual need grow old.
 pub(super) struct Idle {
     connections: Mutex<Vec<Waiting>>,
-    most: usize,
+    max: usize,
     keep_alive: Duration,
 }
 
@@ -22,11 +22,11 @@ struct Waiting {
 }
 
 impl Idle {
-    /// Keeps at most `most` connections, and each no longer than `keep_alive`.
-    pub(super) fn new(most: usize, keep_alive: Duration) -> Arc<Self> {
+    /// Keeps at most `max` connections, and each no longer than `keep_alive`.
+    pub(super) fn new(max: usize, keep_alive: Duration) -> Arc<Self> {
         Arc::new(Self {
             connections: Mutex::default(),
-            most,
+            max,
             keep_alive,
         })
     }
@@ -41,8 +41,8 @@ impl Idle {
         None
     }
 
-    /// Keeps a connection once its response has been read to the end, and then no
-    /// longer than the upstream `allows`, where it says so.
+    /// Keeps a connection once its response has been read to the end. A lifetime that the upstream
+    /// `allows` shortens the usual one.
     pub(super) fn keep(self: &Arc<Self>, mut connection: Http1, allows: Option<Duration>) {
         let time = allows.map_or(self.keep_alive, |allows| allows.min(self.keep_alive));
         if time.is_zero() {
@@ -61,7 +61,7 @@ impl Idle {
 
     fn put(self: &Arc<Self>, waiting: Waiting) {
         let mut connections = self.connections.lock();
-        if connections.len() >= self.most {
+        if connections.len() >= self.max {
             return;
         }
         let until = waiting.until;
@@ -71,7 +71,7 @@ impl Idle {
         }
     }
 
-    /// Closes what is too old; the time at which the next will be, if there is one.
+    /// Closes connections that are too old. Returns the time at which the next one will be.
     fn purge(&self) -> Option<Instant> {
         let mut connections = self.connections.lock();
         connections.retain(|waiting| Instant::now() < waiting.until);

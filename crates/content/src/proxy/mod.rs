@@ -1,8 +1,8 @@
 //! A reverse proxy: requests are answered by an upstream server.
 //!
-//! Bodies stream both ways as they are asked for. What holds for one connection
-//! stays on it, and what the upstream should know of the client is told in
-//! `Forwarded` and `X-Forwarded-*`. The upstream may speak HTTP/1.0, 1.1 or 2.
+//! Bodies stream both ways as they are read. The fields of one connection stay on it. `Forwarded`
+//! and `X-Forwarded-*` describe the client to the upstream. The upstream may speak HTTP/1.0, 1.1 or
+//! 2.
 
 mod activity;
 mod config;
@@ -59,13 +59,14 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Prepares for an upstream: `http://`, `https://` or `h2c://` (HTTP/2 in the
-    /// clear), a host, and optionally a port and a path before all paths. Does
-    /// not connect. Responses whose header section is larger than `header_size`
-    /// are refused.
+    /// Prepares for an upstream, without connecting to it.
+    ///
+    /// The URL has the scheme `http`, `https` or `h2c` (HTTP/2 in the clear), a host, and
+    /// optionally a port and a path before all paths. Responses whose header section is larger than
+    /// `header_size` are refused.
     ///
     /// # Errors
-    /// Where the URL cannot be used, or certificate authorities cannot be read.
+    /// If the URL cannot be used, or certificate authorities cannot be read.
     pub fn new(url: &str, config: &ProxyConfig, header_size: ByteSize) -> Result<Self, ProxyError> {
         let upstream = Upstream::parse(url, config)?;
         let header_size = header_size.into();
@@ -136,7 +137,7 @@ impl Proxy {
         self.pool.has_upgrades()
     }
 
-    /// The tunnel that a request asks for, where the upstream can be asked for one.
+    /// The tunnel that a request asks for, if the upstream can be asked for one.
     fn asked_tunnel(
         &self,
         parts: &mut http::request::Parts,
@@ -155,7 +156,7 @@ impl Proxy {
         }
     }
 
-    /// The absolute URI that the upstream is asked for.
+    /// The absolute URI of the request to the upstream.
     fn target(&self, requested: &Uri, host: Option<Authority>) -> Result<Uri, Refusal> {
         let host = host.filter(|_| self.preserves_host);
         let mut target = http::uri::Parts::default();
@@ -196,7 +197,7 @@ impl Proxy {
     }
 }
 
-/// Why a request is answered here and not by the upstream.
+/// Why the proxy answers a request itself.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("refusing CONNECT: this is no forward proxy")]

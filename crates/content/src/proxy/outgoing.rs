@@ -17,14 +17,14 @@ pub(super) struct Outgoing {
     pub(super) route: Arc<Route>,
 }
 
-/// What stays the same of a request whichever connection it goes over.
+/// The properties of a request that are the same on all connections.
 pub(super) struct Route {
-    /// Absolute, with the host that the upstream shall see.
+    /// The absolute URI, with the host that the upstream is to see.
     pub(super) target: Uri,
     /// Whether it asks for another protocol, which HTTP/1.1 alone has.
     pub(super) is_upgrade: bool,
     pub(super) activity: Arc<Activity>,
-    /// What passes interim responses on, where the client can have them.
+    /// The channel for interim responses, if the client can receive them.
     pub(super) interim: Option<Interim>,
 }
 
@@ -40,7 +40,7 @@ impl Outgoing {
         }
     }
 
-    /// A copy for a second attempt.
+    /// Makes a copy for a second attempt.
     pub(super) fn second(&self) -> Self {
         let mut request = Request::new(self.request.body().second());
         request.method_mut().clone_from(self.request.method());
@@ -51,17 +51,17 @@ impl Outgoing {
         }
     }
 
-    /// Whether the upstream may do the request twice without harm (RFC 9110 §9.2.2).
+    /// Whether repeating the request does no harm (RFC 9110 §9.2.2).
     pub(super) fn is_idempotent(&self) -> bool {
         self.request.method().is_idempotent()
     }
 
-    /// Begins the second attempt, where the content can be sent again.
+    /// Begins the second attempt; `None` if the content cannot be sent again.
     pub(super) fn restart(mut self) -> Option<Self> {
         self.request.body_mut().restart().then_some(self)
     }
 
-    /// Target and connection headers of HTTP/1.1 (RFC 9112 §3.2.1, RFC 9110 §10.1.4).
+    /// Sets the target and connection headers of HTTP/1.1 (RFC 9112 §3.2.1, RFC 9110 §10.1.4).
     pub(super) fn aim_http1(&mut self) {
         let path = self.route.target.path_and_query().cloned();
         *self.request.uri_mut() = path.map(Uri::from).unwrap_or_default();
@@ -87,8 +87,8 @@ impl Outgoing {
         }
     }
 
-    /// Says where the content ends, also with methods that seldom have any; and that there
-    /// is none, with those that have some by definition (RFC 9110 §8.6, RFC 9112 §6.1).
+    /// Announces the end of the content, also with methods that seldom have any. With methods that
+    /// have some by definition, announces that there is none (RFC 9110 §8.6, RFC 9112 §6.1).
     fn frame_http1(&mut self) {
         let body = self.request.body();
         let (is_empty, is_known) = (body.is_end_stream(), body.size_hint().exact().is_some());
@@ -105,7 +105,7 @@ impl Outgoing {
         }
     }
 
-    /// Target of HTTP/2, whose `:authority` stands for `Host` (RFC 9113 §8.3.1).
+    /// Sets the target of HTTP/2, whose `:authority` replaces `Host` (RFC 9113 §8.3.1).
     pub(super) fn aim_http2(&mut self) {
         *self.request.uri_mut() = self.route.target.clone();
         let headers = self.request.headers_mut();

@@ -1,4 +1,4 @@
-//! Connections to the upstream that are used again.
+//! Connections to the upstream, kept for further requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,16 +18,16 @@ use super::response::keep_alive;
 
 /// Sends requests over connections to one upstream, kept ones before new ones.
 ///
-/// HTTP/2 has one connection that all requests share; HTTP/1.1 has one for each
-/// request that is under way, which then waits among the idle ones. The pool of
-/// hyper-util's client is keyed by the request's authority: over HTTP/2 it could
-/// pass the client's own host on only with a connection for each host.
+/// HTTP/2 has one connection that all requests share. HTTP/1.1 has one for each request, which
+/// later waits among the idle ones. The pool of hyper-util's client is keyed by the request's
+/// authority. Over HTTP/2 it could pass the client's own host on only with a connection for each
+/// host.
 pub(super) struct Pool {
     connector: Connector,
     idle: Arc<Idle>,
     shared: tokio::sync::Mutex<Option<Http2>>,
-    /// Whether a connection may turn out to be of HTTP/2, so that it is waited
-    /// for, not made once for each request.
+    /// Whether a new connection may turn out to be of HTTP/2. Requests then wait for it instead of
+    /// making one each.
     may_share: AtomicBool,
     response_timeout: Duration,
 }
@@ -53,12 +53,11 @@ impl Pool {
         self.connector.upstream.http != UpstreamHttp::Http2
     }
 
-    /// Returns the head of the upstream's response, its body still to be read.
+    /// Sends a request, and returns the head of the response with its body still to be read.
     ///
-    /// A request that a kept connection did not take, because the upstream had
-    /// just closed it, goes over another one. One that it did take is repeated,
-    /// once, if it is idempotent (RFC 9110 §9.2.2) or the upstream refused to look
-    /// at it, and as long as what was sent of its content is still known.
+    /// A kept connection may fail to take a request, since the upstream has just closed it; the
+    /// request then goes over another one. A request that was taken is repeated once if it is
+    /// idempotent (RFC 9110 §9.2.2) or refused unprocessed, and its sent content is still kept.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Answer, SendError> {
         let mut second = Some(outgoing.second());
         loop {
@@ -82,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// A connection, and whether it was made for this request.
+    /// Returns a connection, and whether it was made for this request.
     async fn sender(&self, is_upgrade: bool) -> Result<(Sender, bool), SendError> {
         let limit = self.connector.timeout;
         let sender = async {
@@ -106,8 +105,10 @@ impl Pool {
         sender.unwrap_or(Err(SendError::ConnectTimeout(limit)))
     }
 
-    /// The connection of HTTP/2 that all requests share, or the one that was to
-    /// be it, when the upstream chose HTTP/1.1. `None` once that is known.
+    /// Returns the HTTP/2 connection that all requests share.
+    ///
+    /// If the upstream chooses HTTP/1.1, the first caller gets that connection, and later callers
+    /// get `None`.
     async fn shared(&self) -> Result<Option<(Sender, bool)>, SendError> {
         if !self.may_share.load(Relaxed) {
             return Ok(None);
@@ -116,7 +117,7 @@ impl Pool {
         if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(Some((Sender::Http2(sender.clone()), false)));
         }
-        // Whoever had the lock before may have found out.
+        // The former holder of the lock may have found that the upstream has no HTTP/2.
         if !self.may_share.load(Relaxed) {
             return Ok(None);
         }
@@ -169,7 +170,7 @@ impl Pool {
         mut outgoing: Outgoing,
     ) -> Result<Answer, Failure> {
         if let Err(error) = http2.ready().await {
-            // It is closing, though it may not say so yet.
+            // The connection is closing, though it may not show so yet.
             *self.shared.lock().await = None;
             return Err(Failure::Unsent(Box::new(outgoing), error.into()));
         }
@@ -200,15 +201,15 @@ impl Pool {
 /// The head of an upstream's response.
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
-    /// What sends the rest of the request: on HTTP/1.1 what drives the connection.
+    /// The task that sends the rest of the request: on HTTP/1.1 the one that drives the connection.
     pub(super) rest: Option<AbortHandle>,
 }
 
 /// How an exchange failed.
 enum Failure {
-    /// Nothing of the request was sent.
+    /// The request was not sent at all.
     Unsent(Box<Outgoing>, ExchangeError),
-    /// Some or all of it was.
+    /// Some or all of the request was sent.
     Sent(ExchangeError),
     TimedOut,
 }

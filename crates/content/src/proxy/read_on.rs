@@ -1,4 +1,4 @@
-//! A connection that is read on after writing has failed.
+//! A connection that is still read after writing has failed.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection whose failed writes do not keep its peer's last words from being read.
+/// A connection whose failed writes do not end reading.
 ///
-/// A server may answer a request before it has taken the whole of it, and close: what is
-/// still written then fails, while the response waits to be read (RFC 9112 §9.5). Such
-/// writes stand still, and fail only once there is nothing left to read.
+/// A server may answer a request before it has taken the whole of it, and close. Later writes then
+/// fail, while the response waits to be read (RFC 9112 §9.5). Such writes stand still, and fail
+/// only once there is nothing left to read.
 pub(super) struct ReadOn<T> {
     io: T,
     writing: Writing,
@@ -18,7 +18,7 @@ pub(super) struct ReadOn<T> {
 
 enum Writing {
     Open,
-    /// It has failed, and this is woken at the end of reading.
+    /// Writing has failed; the waker is woken at the end of reading.
     Failed(Option<Waker>),
     Closed,
 }
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing, and has something to read.
+    /// A connection that takes nothing and has something to read.
     struct Answered(&'static [u8]);
 
     impl AsyncRead for Answered {

@@ -8,11 +8,10 @@ use super::error::SendError;
 use super::headers::{append_element, elements, strip_hop_by_hop, trim_values};
 use crate::header_size::HeaderSize;
 
-/// Makes an upstream's response fit for the client.
+/// Prepares an upstream's response for the client.
 ///
 /// # Errors
-/// Where its fields are larger than `header_size`, or its content has a transfer coding
-/// that is not understood.
+/// If its fields are larger than `header_size`, or its content has an unknown transfer coding.
 pub(super) fn prepare(
     response: &mut response::Parts,
     header_size: HeaderSize,
@@ -21,7 +20,7 @@ pub(super) fn prepare(
     if header_size.is_exceeded(headers, 0) {
         return Err(SendError::HeadersTooLarge);
     }
-    // Its content would go on with the coding, but without its name (RFC 9112 §6.1).
+    // The content would pass with the coding, but without the coding's name (RFC 9112 §6.1).
     let is_other = |coding: &str| !coding.eq_ignore_ascii_case("chunked");
     if elements(headers, &header::TRANSFER_ENCODING).any(is_other) {
         return Err(SendError::TransferCoding);
@@ -33,12 +32,12 @@ pub(super) fn prepare(
     };
     make_fit(headers);
     append_element(headers, &header::VIA, received);
-    // The version of the answer is that of the client's connection.
+    // The response's version is that of the client's connection.
     response.version = http::Version::HTTP_11;
     Ok(())
 }
 
-/// An interim response as the client gets it (RFC 9110 §15.2).
+/// Makes an interim response for the client (RFC 9110 §15.2).
 ///
 /// `None` for 100, which answers the server's own expectation, and for 101.
 pub(super) fn interim(status: StatusCode, headers: &HeaderMap) -> Option<Response<()>> {
@@ -61,12 +60,12 @@ fn make_fit(headers: &mut HeaderMap) {
     strip_hop_by_hop(headers);
     trim_values(headers);
     unify_length(headers);
-    // Where else the origin is served is this server's to say.
+    // This server alone advertises other places of the origin.
     headers.remove(header::ALT_SVC);
 }
 
-/// Makes repeated equal lengths one (RFC 9110 §8.6), and removes those that are none: a
-/// response without content, as one to `HEAD`, may have any.
+/// Joins repeated equal lengths (RFC 9110 §8.6), and removes malformed ones: a response without
+/// content, as one to `HEAD`, may have any.
 fn unify_length(headers: &mut HeaderMap) {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(first) = lengths.next() else { return };
@@ -83,8 +82,8 @@ fn unify_length(headers: &mut HeaderMap) {
     };
 }
 
-/// How long an HTTP/1.1 connection can be left unused, as its upstream says in
-/// `Keep-Alive: timeout=N` (RFC 2068 §19.7.1.1), less a second for the way.
+/// The time for which an HTTP/1.1 connection may be unused, by its upstream's `Keep-Alive:
+/// timeout=N` (RFC 2068 §19.7.1.1). A second less, for the transmission.
 pub(super) fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
     let fields = headers.get_all("keep-alive").iter();
     let parameters = fields

@@ -14,10 +14,10 @@ use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::ProxyError;
 use super::upstream::Upstream;
 
-/// What connections to an `https` upstream are made with.
+/// The settings of connections to an `https` upstream.
 pub(super) struct Tls {
     pub(super) name: ServerName<'static>,
-    /// Offers the HTTP versions that the configuration allows.
+    /// Offers the HTTP versions of the configuration.
     pub(super) negotiating: TlsConnector,
     /// Offers HTTP/1.1 alone, which has upgrades.
     pub(super) http1: TlsConnector,

@@ -1,13 +1,13 @@
-//! Trailer fields on their way through.
+//! Trailer fields on their way through the proxy.
 
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 use http_body::Frame;
 
-/// Removes fields that must not be trailers; a trailer section of nothing else is none.
+/// Removes fields that must not be trailers. A trailer section without any other field is dropped.
 ///
-/// They frame or route the message, authenticate, or say how its content is to be taken,
-/// which a recipient must know before (RFC 9110 §6.5.1).
+/// The forbidden fields frame or route the message, authenticate, or describe the content. A
+/// recipient must know them before the content (RFC 9110 §6.5.1).
 pub(super) fn without_forbidden<D, E>(
     frame: Option<Result<Frame<D>, E>>,
 ) -> Option<Result<Frame<D>, E>> {
@@ -29,7 +29,7 @@ fn strip(mut trailers: HeaderMap) -> Option<HeaderMap> {
 }
 
 const FORBIDDEN: [HeaderName; 42] = [
-    // Framing, routing and the connection.
+    // These concern framing, routing and the connection.
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::HOST,
@@ -40,7 +40,7 @@ const FORBIDDEN: [HeaderName; 42] = [
     HeaderName::from_static("http2-settings"),
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
-    // Controls and conditions of requests.
+    // These are controls and conditions of requests.
     header::CACHE_CONTROL,
     header::EXPECT,
     header::IF_MATCH,
@@ -51,7 +51,7 @@ const FORBIDDEN: [HeaderName; 42] = [
     header::MAX_FORWARDS,
     header::PRAGMA,
     header::RANGE,
-    // Authentication.
+    // These concern authentication.
     header::AUTHORIZATION,
     header::COOKIE,
     header::PROXY_AUTHENTICATE,
@@ -60,7 +60,7 @@ const FORBIDDEN: [HeaderName; 42] = [
     header::WWW_AUTHENTICATE,
     HeaderName::from_static("authentication-info"),
     HeaderName::from_static("proxy-authentication-info"),
-    // Controls of responses.
+    // These are controls of responses.
     header::AGE,
     header::ALT_SVC,
     header::DATE,
@@ -69,11 +69,11 @@ const FORBIDDEN: [HeaderName; 42] = [
     header::RETRY_AFTER,
     header::VARY,
     header::WARNING,
-    // How content is to be taken.
+    // These describe the content.
     header::CONTENT_ENCODING,
     header::CONTENT_RANGE,
     header::CONTENT_TYPE,
-    // What this proxy says of the client.
+    // These are the proxy's own description of the client.
     header::FORWARDED,
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-forwarded-proto"),

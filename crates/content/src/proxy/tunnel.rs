@@ -1,4 +1,4 @@
-//! Connections and streams that have become another protocol's, as WebSocket does.
+//! Connections and streams that carry another protocol, such as WebSocket.
 
 mod stream;
 
@@ -23,27 +23,27 @@ use super::headers;
 use super::websocket::{self, Key};
 use crate::{Body, Protocol, RequestBody, Stopping};
 
-/// A tunnel that a client asks for, and that there is once the upstream has switched protocols.
+/// A tunnel that a client asks for. It begins when the upstream switches protocols.
 pub(super) struct Tunnel {
     client: Client,
     protocol: HeaderValue,
     stop: CancellationToken,
 }
 
-/// The client's end.
+/// The client's end of a tunnel.
 enum Client {
-    /// Of a connection of HTTP/1.1 (RFC 9110 §7.8).
+    /// A connection of HTTP/1.1 (RFC 9110 §7.8).
     Connection(OnUpgrade),
-    /// Of a stream of HTTP/2 or 3 (RFC 8441 §5, RFC 9220 §3): what comes on it.
+    /// A stream of HTTP/2 or 3 (RFC 8441 §5, RFC 9220 §3), with the data from the client.
     Stream(RequestBody, Key),
 }
 
 impl Tunnel {
-    /// The one that a request asks for. An extended CONNECT becomes the request of HTTP/1.1 that
-    /// asks for the same, and loses its body to the tunnel.
+    /// Returns the tunnel that a request asks for. An extended CONNECT becomes an HTTP/1.1 request
+    /// for the same tunnel, and loses its body to it.
     ///
     /// # Errors
-    /// Where the system has no randomness for a key of WebSocket.
+    /// If the system has no randomness for a WebSocket key.
     pub(super) fn asked(
         request: &mut request::Parts,
         body: &mut RequestBody,
@@ -72,22 +72,23 @@ impl Tunnel {
         }))
     }
 
-    /// What the upstream is asked to switch to.
+    /// The protocol to which the upstream is asked to switch.
     pub(super) const fn protocol(&self) -> &HeaderValue {
         &self.protocol
     }
 
-    /// Whether a response without a switch of protocols would be taken for one: any success is one
-    /// of CONNECT (RFC 9110 §9.3.6).
+    /// Whether a response without a switch of protocols would look like a tunnel: any success does
+    /// for CONNECT (RFC 9110 §9.3.6).
     pub(super) const fn is_of_stream(&self) -> bool {
         matches!(self.client, Client::Stream(..))
     }
 
-    /// Begins it with an upstream that has switched to `protocol`. Makes the upstream's response the
-    /// client's, and returns the body of that. Nothing may move for longer than `idle`.
+    /// Begins the tunnel with an upstream that has switched to `protocol`. Turns the upstream's
+    /// response into the client's, and returns the body of that. The tunnel ends after `idle`
+    /// without data.
     ///
     /// # Errors
-    /// Where the upstream has switched to something else than was asked for.
+    /// If the upstream has switched to another protocol.
     pub(super) fn begin(
         self,
         upstream: OnUpgrade,
@@ -120,14 +121,14 @@ impl Tunnel {
     }
 }
 
-/// What ends a tunnel that neither side ends.
+/// The conditions that end a tunnel from outside.
 struct Terms {
     idle: Duration,
     stop: CancellationToken,
 }
 
-/// Copies between client and upstream once both have changed protocol, until both have ended, one
-/// fails, the client is `gone`, the server stops, or nothing moves for too long.
+/// Copies between client and upstream once both have changed protocol. Ends when both have ended,
+/// one fails, the client is `gone`, the server stops, or no data moves for too long.
 async fn run<R, W>(
     client: impl Future<Output = hyper::Result<(R, W)>>,
     gone: impl Future<Output = ()>,
@@ -147,8 +148,9 @@ async fn run<R, W>(
     let mut upstream = tokio::io::split(TokioIo::new(upstream));
     if let Err(error) = copy_both(&mut client, &mut upstream, gone, &terms).await {
         tracing::debug!(%error, "copying between client and upstream");
-        // What the client has not ended, the upstream must not take for ended. A client of HTTP/1.1
-        // that leaves without `close_notify` has: what it sent before is not to be lost.
+        // The upstream must not take a tunnel for ended if the client has not ended it. A client of
+        // HTTP/1.1 that leaves without `close_notify` has ended it: the data that it sent before
+        // must arrive.
         if error.kind() != io::ErrorKind::UnexpectedEof {
             let (from_upstream, to_upstream) = upstream;
             connect::reset(from_upstream.unsplit(to_upstream).into_inner());
@@ -178,13 +180,13 @@ async fn copy_both(
         () = activity.stalled(terms.idle) => return Err(io::ErrorKind::TimedOut.into()),
         () = terms.stop.cancelled() => {}
     }
-    // It has no end to wait for.
+    // That direction has no end to wait for.
     let ending = async { tokio::try_join!(to_client.shutdown(), to_upstream.shutdown()) };
     tokio::time::timeout(GOODBYE, ending).await??;
     Ok(())
 }
 
-/// Copies to the end of `from` and passes that end on.
+/// Copies to the end of `from`, and passes that end on.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -204,5 +206,5 @@ async fn copy(
 }
 
 const BUFFER: usize = 16 * 1024;
-/// How long either side may take to take its end when the server stops.
+/// The time for either side to take the end of a tunnel when the server stops.
 const GOODBYE: Duration = Duration::from_secs(1);

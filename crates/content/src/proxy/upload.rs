@@ -15,12 +15,12 @@ use super::activity::Activity;
 use super::trailers;
 use crate::{BoxError, RequestBody};
 
-/// A body, and what is needed to send it once more over another connection.
+/// A body, which can be sent once more over another connection.
 pub(super) struct Upload {
     source: Arc<Mutex<Source>>,
     attempt: Attempt,
     activity: Arc<Activity>,
-    /// Whether it is what is being sent.
+    /// Whether this body is being sent.
     is_active: bool,
 }
 
@@ -33,10 +33,10 @@ enum Attempt {
 
 struct Source {
     body: RequestBody,
-    /// Frames that were sent, for a second attempt.
+    /// The frames that were sent, kept for a second attempt.
     kept: Vec<Bytes>,
     kept_bytes: usize,
-    /// Whether `kept` is all that was sent.
+    /// Whether `kept` holds all that was sent.
     is_whole: bool,
     /// Whether the first attempt is over.
     is_second: bool,
@@ -60,7 +60,7 @@ impl Upload {
         }
     }
 
-    /// The same body for a second attempt. While there is one, what is sent is kept.
+    /// Returns the same body for a second attempt. While that exists, sent frames are kept.
     pub(super) fn second(&self) -> Self {
         Self {
             source: Arc::clone(&self.source),
@@ -70,7 +70,7 @@ impl Upload {
         }
     }
 
-    /// Ends the first attempt; `false` where too much was sent to send it again.
+    /// Ends the first attempt. Returns `false` if too much was sent to send it again.
     pub(super) fn restart(&mut self) -> bool {
         let mut source = self.source.lock();
         source.is_second = true;
@@ -106,7 +106,7 @@ impl Source {
     fn keep(&mut self, frame: &Frame<Bytes>, wanted: bool) {
         let data = frame.data_ref();
         self.kept_bytes += data.map_or(0, Bytes::len);
-        // Trailers are rare, and then the body is seldom small.
+        // Trailers are rare, and a body with trailers is seldom small.
         self.is_whole &= wanted && data.is_some() && self.kept_bytes <= MAX_KEPT;
         match data {
             Some(data) if self.is_whole => self.kept.push(data.clone()),
@@ -161,19 +161,19 @@ impl Drop for Upload {
     }
 }
 
-/// Waits for the first frame of a body that may turn out to be none, so that a request
-/// without content is sent without.
+/// Waits for the first frame of a body that may turn out to be empty, so that a request without
+/// content is sent without.
 ///
-/// HTTP/2 and 3 say neither length nor coding in advance (RFC 9113 §8.1, RFC 9114 §4.1).
-/// HTTP/1.1 says so by its fields; methods that are defined by their content have some.
+/// HTTP/2 and 3 announce neither length nor coding (RFC 9113 §8.1, RFC 9114 §4.1). HTTP/1.1 does by
+/// its fields. Methods that are defined by their content have some.
 pub(super) async fn settle(
     body: RequestBody,
     method: &Method,
     version: Version,
 ) -> Result<RequestBody, BoxError> {
     let has_content = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
-    let is_told = version == Version::H1 || body.size_hint().exact().is_some();
-    if has_content || is_told || body.is_end_stream() {
+    let is_announced = version == Version::H1 || body.size_hint().exact().is_some();
+    if has_content || is_announced || body.is_end_stream() {
         return Ok(body);
     }
     let mut body = body;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_attempt_sends_what_the_first_has_sent() {
+    async fn a_second_attempt_repeats_the_first() {
         for sent in 0..=3 {
             let mut first = Upload::new(body(&["a", "bc", "d"]), Activity::new());
             let mut second = first.second();

@@ -1,4 +1,4 @@
-//! Where requests are passed to.
+//! The address of the upstream server.
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -6,7 +6,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::ProxyError;
 
-/// An upstream server's URL, taken apart.
+/// The parts of an upstream server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Upstream {
     pub(super) is_tls: bool,
@@ -16,7 +16,7 @@ pub(super) struct Upstream {
     pub(super) port: u16,
     /// Host and, unless it is the scheme's own, port.
     pub(super) authority: Authority,
-    /// Path before every request's own, without a slash at its end.
+    /// The path before every request's own, without a slash at its end.
     prefix: String,
 }
 
@@ -70,7 +70,7 @@ impl Upstream {
         }
     }
 
-    /// The path and query that the upstream is asked for.
+    /// The path and query of the request to the upstream.
     pub(super) fn path_of(&self, requested: &Uri) -> Option<PathAndQuery> {
         let path = requested.path_and_query();
         let is_of_server = requested.path() == "*";

@@ -1,4 +1,4 @@
-//! WebSocket of HTTP/2 and 3 towards an upstream that speaks it over HTTP/1.1.
+//! WebSocket of HTTP/2 and 3 towards an upstream that has it over HTTP/1.1.
 //!
 //! Extended CONNECT (RFC 8441 §5, RFC 9220 §3) needs neither `Sec-WebSocket-Key` nor
 //! `Sec-WebSocket-Accept`; the handshake of RFC 6455 §4 needs both.
@@ -12,22 +12,22 @@ use ring::rand::SecureRandom;
 
 use super::error::SendError;
 
-/// What an upstream has to show that it has understood.
+/// The key whose digest proves that an upstream has understood the handshake.
 #[derive(Debug)]
 pub(super) struct Key(String);
 
 impl Key {
-    /// Makes 16 random bytes a key (RFC 6455 §4.1).
+    /// Makes a key of 16 random bytes (RFC 6455 §4.1).
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// If the system has no randomness.
     pub(super) fn random() -> Result<Self, ring::error::Unspecified> {
         let mut bytes = [0; 16];
         ring::rand::SystemRandom::new().fill(&mut bytes)?;
         Ok(Self(STANDARD.encode(bytes)))
     }
 
-    /// Makes an extended CONNECT the request of a handshake, but for its `Upgrade`.
+    /// Turns an extended CONNECT into the request of a handshake, except for its `Upgrade`.
     pub(super) fn ask(&self, request: &mut request::Parts) {
         request.method = Method::GET;
         let headers = &mut request.headers;
@@ -41,11 +41,12 @@ impl Key {
             .or_insert(HeaderValue::from_static("13"));
     }
 
-    /// Makes the answer of an upstream that has switched protocols that to an extended CONNECT.
+    /// Turns the response of an upstream that has switched protocols into that to an extended
+    /// CONNECT.
     ///
     /// # Errors
-    /// Where the upstream has switched to another protocol, or has not understood the key
-    /// (RFC 6455 §4.1).
+    /// If the upstream has switched to another protocol, or has not understood the key (RFC 6455
+    /// §4.1).
     pub(super) fn accept(
         &self,
         response: &mut response::Parts,
@@ -64,17 +65,17 @@ impl Key {
         Ok(())
     }
 
-    /// The `Sec-WebSocket-Accept` that belongs to it (RFC 6455 §4.2.2).
+    /// The `Sec-WebSocket-Accept` for this key (RFC 6455 §4.2.2).
     fn accepted(&self) -> String {
         let text = [self.0.as_str(), GUID].concat();
         STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
     }
 }
 
-/// Its name in `Upgrade`.
+/// The protocol's name in `Upgrade`.
 pub(super) const NAME: &str = "websocket";
 
-/// RFC 6455 §1.3.
+/// The fixed GUID of RFC 6455 §1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ async fn a_request_is_repeated_only_where_that_does_no_harm() {
     }
 }
 
-/// Its first connection answers once, takes a second request and closes.
+/// Answers once on its first connection, takes a second request and closes.
 async fn dies_of_its_second_request(requests: Arc<Mutex<Vec<String>>>) -> std::net::SocketAddr {
     raw_upstream(move |mut stream, number| {
         let requests = Arc::clone(&requests);
@@ -74,7 +74,7 @@ async fn dies_of_its_second_request(requests: Arc<Mutex<Vec<String>>>) -> std::n
     .await
 }
 
-/// A request, and its content by its length.
+/// Reads a request, with its content by its length.
 async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut got = Vec::new();
     loop {
@@ -95,7 +95,8 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
 
 #[tokio::test]
 async fn the_upstreams_keep_alive_is_heeded() {
-    // seconds that the upstream allows, pause, connections after a second request
+    // the lifetime that the upstream allows in seconds, the pause, connections after a second
+    // request
     let cases = [
         ("timeout=1", 0, 2),
         ("timeout=2", 1200, 2),
@@ -136,7 +137,7 @@ async fn headers_of_an_upstream_are_bounded_by_their_size_over_every_version() {
         })
         .await;
         let edge = upstream.edge(&ProxyConfig::default());
-        // Of 6 + 1 + 32 bytes each, within 64 KiB.
+        // The fields have 6 + 1 + 32 bytes each, within 64 KiB.
         let many = edge.get("/1600").await;
         assert_eq!(many.status(), 200, "{kind:?}");
         assert!(many.headers().len() > 1600, "{kind:?}");
@@ -153,7 +154,7 @@ async fn headers_of_an_upstream_are_bounded_by_their_size_over_every_version() {
 
 /// The upstream answers, keeps the connection open and takes no more of the request.
 #[tokio::test]
-async fn an_upload_that_nobody_takes_ends_after_the_answer() {
+async fn an_upload_that_is_not_read_ends_after_the_answer() {
     let closed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&closed);
     let upstream = raw_upstream(move |mut stream, _| {
@@ -162,7 +163,7 @@ async fn an_upload_that_nobody_takes_ends_after_the_answer() {
             stream.read_exact(&mut [0; 100]).await.unwrap();
             let answer = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 2\r\n\r\nno";
             stream.write_all(answer).await.unwrap();
-            // Reads on only once the edge must have given up.
+            // The upstream reads on only after the edge must have given up.
             tokio::time::sleep(Duration::from_millis(900)).await;
             while stream
                 .read(&mut [0; 65536])
@@ -230,7 +231,7 @@ async fn an_answer_that_comes_early_passes_from_every_kind_of_upstream() {
     }
 }
 
-/// It answers each request at once, takes no content, and says nothing more.
+/// Answers each request at once, and takes no content.
 async fn answers_early_and_reads_nothing(stream: TcpStream, _: usize) {
     let mut connection = h2::server::handshake(stream).await.unwrap();
     let mut kept = Vec::new();

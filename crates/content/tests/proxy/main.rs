@@ -81,7 +81,7 @@ async fn every_kind_of_upstream_is_reached_with_the_clients_host() {
 
 #[tokio::test]
 async fn the_http_version_can_be_pinned() {
-    // Offers both by ALPN or prior knowledge.
+    // The upstream offers both by ALPN or prior knowledge.
     let upstream = Upstream::start(Kind::Http2, echo).await;
     let url = format!("http://{}", upstream.address);
     let cases = [
@@ -103,7 +103,7 @@ async fn the_http_version_can_be_pinned() {
 }
 
 #[tokio::test]
-async fn what_holds_for_one_connection_stays_on_it() {
+async fn fields_of_one_connection_stay_on_it() {
     for kind in [Kind::Http1, Kind::Http2] {
         let upstream = Upstream::start(kind, move |_| async move {
             let mut response = Response::new(full("x"));
@@ -285,7 +285,7 @@ async fn bodies_stream_no_faster_than_they_are_read() {
             let making = Arc::clone(&making);
             async move {
                 if request.method() == Method::POST {
-                    // Takes nothing of the body.
+                    // The client reads nothing of the body.
                     pending::<()>().await;
                 }
                 Response::new(counted(CHUNKS, CHUNK, making))
@@ -485,7 +485,7 @@ async fn an_upstream_that_fails_gives_502_or_504_with_the_reason() {
 }
 
 #[tokio::test]
-async fn certificates_are_checked_unless_told_otherwise() {
+async fn certificates_are_checked_unless_insecure() {
     let upstream = Upstream::start(Kind::TlsHttp1, echo).await;
     let other = Upstream::start(Kind::TlsHttp1, echo).await;
     let wrong_ca = Some(other.ca.path().to_owned());
@@ -545,7 +545,7 @@ async fn a_response_that_breaks_off_ends_in_an_error() {
         let error = error.downcast::<BodyError>().unwrap();
         assert!(matches!(*error, BodyError::Upstream(_)), "{name}: {error}");
 
-        // The client must be able to tell: no proper end of the body.
+        // The client must be able to notice: the body has no proper end.
         let mut stream = TcpStream::connect(edge.listen().await).await.unwrap();
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         stream.write_all(request).await.unwrap();
@@ -567,7 +567,7 @@ async fn a_response_that_stands_still_is_given_up() {
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
         let _ = stream.write_all(head).await;
         for _ in 0..5 {
-            // Slower than one limit in all, but never for that long.
+            // The response takes longer than one limit in all, but never pauses for so long.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let _ = stream.write_all(b"x").await;
         }
@@ -637,7 +637,7 @@ async fn a_connection_closed_while_idle_costs_no_request() {
 
 #[tokio::test]
 async fn a_request_that_a_closing_connection_did_not_take_goes_over_another() {
-    // A thread of its own, so that it closes while the runtime's one sleeps.
+    // The server has its own thread, so that it closes while the runtime's one sleeps.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -655,7 +655,7 @@ async fn a_request_that_a_closing_connection_did_not_take_goes_over_another() {
         assert_eq!(response.status(), 200);
         connections_become_idle().await;
         std::thread::sleep(Duration::from_millis(200));
-        // Lets the end of the connection arrive, but not its task run before this one.
+        // The end of the connection arrives, but its task does not run before this one.
         tokio::task::yield_now().await;
     }
 }
@@ -727,7 +727,7 @@ async fn expect_100_continue_is_answered_before_the_body_is_sent() {
     assert_eq!(upstream.last_seen().header("expect"), None);
 }
 
-/// An upstream that takes WebSocket connections and sends back what it gets.
+/// An upstream that takes WebSocket connections and returns their messages.
 async fn websocket_upstream() -> std::net::SocketAddr {
     raw_upstream(|stream, _| async move {
         let Ok(socket) = tokio_tungstenite::accept_async(stream).await else {
@@ -769,7 +769,7 @@ async fn a_websocket_that_stands_still_is_closed() {
     let connecting = tokio_tungstenite::client_async("ws://site.example/", stream);
     let (mut socket, _) = connecting.await.unwrap();
     for _ in 0..4 {
-        // Longer than the limit in all, but never idle for it.
+        // The pauses take longer than the limit in all, but none of them does.
         tokio::time::sleep(Duration::from_millis(150)).await;
         socket.send(Message::text("still here")).await.unwrap();
         socket.next().await.unwrap().unwrap();
@@ -795,7 +795,7 @@ async fn an_upgrade_that_the_upstream_declines_is_a_plain_response() {
         stream.write_all(request).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        // Over TLS the proxy offers HTTP/1.1 alone for this, which not all take.
+        // Over TLS the proxy offers HTTP/1.1 alone for this, which not all upstreams take.
         if kind == Kind::TlsHttp2 {
             assert!(answer.starts_with("HTTP/1.1 502 "), "{kind:?}: {answer}");
             continue;
@@ -811,7 +811,7 @@ async fn an_upgrade_that_the_upstream_declines_is_a_plain_response() {
 }
 
 #[test]
-fn unusable_settings_are_told_with_the_reason() {
+fn unusable_settings_are_reported_with_the_reason() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let ca = |path: &std::path::Path| ProxyConfig {
         ca: Some(path.to_owned()),

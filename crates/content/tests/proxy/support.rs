@@ -1,4 +1,4 @@
-//! An upstream that remembers what it was asked, and an edge in front of it.
+//! An upstream that records its requests, and a proxy in front of it.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -45,14 +45,14 @@ impl Seen {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The host it was asked for, in the manner of its version.
+    /// The requested host, from the field or target of the request's version.
     pub(crate) fn host(&self) -> &str {
         let authority = self.uri.authority().map(Authority::as_str);
         authority.or_else(|| self.header("host")).unwrap()
     }
 }
 
-/// How an upstream is spoken to.
+/// The protocols of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Http1,
@@ -137,7 +137,7 @@ impl Upstream {
         }
     }
 
-    /// A proxy to it, trusting its certificate.
+    /// Makes a proxy that passes requests to this upstream and trusts its certificate.
     pub(crate) fn edge(&self, config: &ProxyConfig) -> Edge {
         let ca = Some(self.ca.path().to_owned());
         Edge::new(
@@ -194,7 +194,7 @@ fn certificate(kind: Kind) -> (Option<TlsAcceptor>, tempfile::NamedTempFile) {
     (Some(TlsAcceptor::from(Arc::new(config))), ca)
 }
 
-/// A server of bytes: each connection is given to `serve`, with its number.
+/// A server of raw bytes: each connection is given to `serve`, with its number.
 pub(crate) async fn raw_upstream<F, A>(serve: F) -> SocketAddr
 where
     F: Fn(TcpStream, usize) -> A + Send + 'static,
@@ -298,7 +298,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ServerBody {
         .boxed_unsync()
 }
 
-/// `count` chunks of `len` bytes, each made when it is asked for and counted.
+/// `count` chunks of `len` bytes, each made on request and counted.
 pub(crate) fn counted(count: usize, len: usize, made: Arc<AtomicUsize>) -> ServerBody {
     let chunk = Bytes::from(vec![b'x'; len]);
     let frames = (0..count).map(move |_| {
@@ -308,7 +308,7 @@ pub(crate) fn counted(count: usize, len: usize, made: Arc<AtomicUsize>) -> Serve
     StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()
 }
 
-/// The bytes of a body that must end well.
+/// Reads the bytes of a body that must end well.
 pub(crate) async fn read(response: Response<Body>) -> Bytes {
     response.into_body().collect().await.unwrap().to_bytes()
 }

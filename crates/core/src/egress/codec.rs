@@ -6,6 +6,7 @@
 
 use super::record::{CarrierStats, Kept, Record, StallCount, StalledBy};
 use super::{Carrier, EgressId, EgressNames, EgressSet, MAX_EGRESSES, Wants};
+use crate::client::estimate::LossCount;
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::stat::Stat;
 
@@ -104,7 +105,7 @@ impl CarrierStats {
             to.f32(stat.var);
             to.f32(stat.weight);
         }
-        to.loss(&self.loss);
+        self.loss.encode(to);
         let StallCount {
             stalls,
             stalled,
@@ -127,7 +128,7 @@ impl CarrierStats {
                 read_stat(from, "sustained goodput")?,
             ],
             rtt: read_stat(from, "round-trip time")?,
-            loss: from.loss()?,
+            loss: LossCount::decode(from)?,
             stalls: StallCount {
                 stalls: from.count("stall count")?,
                 stalled: from.count("stalled time")?,

@@ -29,7 +29,7 @@ pub struct RouteDecision {
 /// Chooses the route of a client's responses of which `wants` is wanted.
 ///
 /// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
-/// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
+/// draws the hold-back group, the same as [`decide`](crate::transport::decide())'s, and the explored sessions;
 /// all servers that share clients need the same. A `visit` that bears an experiment explores no route. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide_route(

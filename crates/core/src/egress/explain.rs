@@ -11,7 +11,7 @@ use super::{
     RouteQuality, RouteView, Wants,
 };
 use crate::choice::{Group, Visit};
-use crate::estimate::LossBounds;
+use crate::client::estimate::LossBounds;
 use crate::policy::PolicyConfig;
 use hikyaku_units::human;
 use hikyaku_units::{Rate, duration};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::key::{Key, ParseKeyError, Prefix};
+use crate::client::key::{Key, ParseKeyError, Prefix};
 
 /// What a record is of. As text `192.0.2.7`, `192.0.2.0/24`, `2001:db8:1::/48` or `AS64496`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{CarrierStats, Record};
 use super::{EgressNames, Phase, Route};
-use crate::estimate::LossBounds;
+use crate::client::estimate::LossBounds;
 use crate::stat::Stat;
 use hikyaku_units::human;
 use hikyaku_units::{Secs, duration};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::record::StallCount;
 use super::view::Measured;
 use super::{Criterion, Phase, Wants};
-use crate::estimate::{LossBounds, LossCount};
+use crate::client::estimate::{LossBounds, LossCount};
 use crate::stat::Stat;
 use hikyaku_units::Rate;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{EgressNames, Measure, Mode, Route, RouteDecision, RouteGain};
+use super::{EgressNames, Measure, Mode, Route, RouteDecision, RouteGain, RouteReasonCode};
 use hikyaku_units::human;
 
 /// Why a route was chosen. [`RouteDecision::display`] gives a sentence, [`RouteReason::code`] a name for logs
@@ -70,23 +70,29 @@ impl RouteReason {
     /// A stable name in snake case.
     #[must_use]
     pub const fn code(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// What it is counted as.
+    #[must_use]
+    pub const fn kind(&self) -> RouteReasonCode {
         match self {
-            Self::Only => "only",
-            Self::Pinned => "pinned",
-            Self::PinnedMissing => "pinned_missing",
-            Self::Policy { .. } => "policy",
-            Self::HoldBack => "hold_back",
-            Self::TooFewSamples { .. } => "too_few_samples",
-            Self::NoGain { .. } => "no_gain",
+            Self::Only => RouteReasonCode::Only,
+            Self::Pinned => RouteReasonCode::Pinned,
+            Self::PinnedMissing => RouteReasonCode::PinnedMissing,
+            Self::Policy { .. } => RouteReasonCode::Policy,
+            Self::HoldBack => RouteReasonCode::HoldBack,
+            Self::TooFewSamples { .. } => RouteReasonCode::TooFewSamples,
+            Self::NoGain { .. } => RouteReasonCode::NoGain,
             Self::Better { gain, .. } => match gain.by {
-                Measure::Goodput => "more_goodput",
-                Measure::Stalls => "fewer_stalls",
-                Measure::Rtt => "shorter_rtt",
-                Measure::Loss => "less_loss",
+                Measure::Goodput => RouteReasonCode::MoreGoodput,
+                Measure::Stalls => RouteReasonCode::FewerStalls,
+                Measure::Rtt => RouteReasonCode::ShorterRtt,
+                Measure::Loss => RouteReasonCode::LessLoss,
             },
-            Self::Kept { .. } => "kept",
-            Self::Stalled { .. } => "stalled",
-            Self::Explore { .. } => "explore",
+            Self::Kept { .. } => RouteReasonCode::Kept,
+            Self::Stalled { .. } => RouteReasonCode::Stalled,
+            Self::Explore { .. } => RouteReasonCode::Explore,
         }
     }
 }

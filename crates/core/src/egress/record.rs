@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Candidates, Carrier, EgressId, Phase, RouteObservation, Wants};
-use crate::estimate::LossCount;
+use crate::client::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use hikyaku_units::Secs;
 

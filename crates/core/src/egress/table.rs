@@ -13,10 +13,10 @@ use super::{
     Candidates, Carrier, EgressId, EgressKey, EgressNames, NetworkSummary, RouteDecision,
     RouteObservation, RouteQuality, RouteView, Wants,
 };
+use crate::client::table::Scope;
+use crate::client::view::client_number;
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
-use crate::table::Scope;
-use crate::view::client_number;
 use hikyaku_units::{Secs, Timestamp};
 
 /// How large a table is.

@@ -17,8 +17,8 @@ use super::{
     mptcp_share,
 };
 use crate::choice::{Group, Session};
+use crate::client::table::Scope;
 use crate::policy::PolicyConfig;
-use crate::table::Scope;
 use hikyaku_units::{Rate, Timestamp};
 
 /// The egress route that plain takes, and two others.

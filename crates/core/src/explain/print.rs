@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Clear, Explanation, Level, Path, TransportLevel};
-use crate::connections::ConnectionsSummary;
-use crate::estimate::LossBounds;
+use crate::client::estimate::LossBounds;
+use crate::page::ConnectionsSummary;
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::Transport;
 use hikyaku_units::human;

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Explanation, explain};
+use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use crate::client::table::{ClientTable, TableConfig};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
-use crate::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use crate::table::{ClientTable, TableConfig};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{ByteSize, Rate, Timestamp};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::Prefix;
-use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
-use crate::view::ClientView;
+use crate::client::key::Prefix;
+use crate::client::udp::{FailureKind, UdpHealth, UdpState, Verdict};
+use crate::client::view::ClientView;
 use hikyaku_units::{Timestamp, duration};
 
 /// Whether UDP works for a client.

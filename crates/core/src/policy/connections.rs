@@ -3,7 +3,9 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-use crate::connections::MAX_CONNECTIONS;
+/// Most connections that a page is spread over: beyond it a page would take more than its share of a
+/// bottleneck.
+pub const MAX_CONNECTIONS: u8 = 8;
 
 /// Over how many connections pages are spread: as text `adaptive` or `1` to `8`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

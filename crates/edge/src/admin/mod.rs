@@ -1,45 +1,81 @@
 //! The admin page, API and metrics, on an address of their own.
 
+mod forget;
 mod guard;
 mod listener;
 mod qlog;
 mod reload;
+mod status;
 mod stream;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::NetworkSummary;
-use hikyaku_core::key::Key;
-use hikyaku_core::table::Scope;
-use hikyaku_units::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::metrics::Gauges;
+use crate::limits::Connections;
+use crate::live::LiveConnections;
+use crate::metrics::{self, Gauges};
+use crate::qlog::Traces;
 use crate::shared::Shared;
+use crate::tls::Certificate;
+use forget::forget;
 use hikyaku_content::Body;
 pub use listener::AdminError;
 pub(crate) use listener::{bind, serve};
 use reload::ReloadError;
 pub use reload::ReloadRequest;
 pub(crate) use reload::Reloads;
+use status::Status;
 use stream::EventStream;
 
 const PAGE: &str = include_str!("page.html");
-/// Longest request body, in bytes.
-const MAX_BODY: usize = 4096;
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
 
-async fn respond(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
-    let token = shared.live().config.admin.token.clone();
-    let mut response = match guard::check(&request, token.as_deref()) {
+/// What the admin API shows and changes.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) live: Arc<LiveConnections>,
+    pub(crate) traces: Arc<Traces>,
+    pub(crate) certificate: Arc<Certificate>,
+    /// Addresses that are served.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Reloads that the API is asked for.
+    pub(crate) reloads: Reloads,
+    pub(crate) settings: ArcSwap<Settings>,
+}
+
+/// What a reload replaces of it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// `admin.token`.
+    pub(crate) token: Option<String>,
+    /// `timeouts.send`.
+    pub(crate) send_timeout: Duration,
+    /// The directory or URL that is served.
+    pub(crate) serves: String,
+    /// `policy.version`.
+    pub(crate) policy: &'static str,
+    /// `policy.congestion`.
+    pub(crate) congestion: &'static str,
+}
+
+async fn respond(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body> {
+    let settings = admin.settings.load_full();
+    let mut response = match guard::check(&request, settings.token.as_deref()) {
         Err(refusal) => problem(refusal.status, refusal.why),
-        Ok(()) => route(request, shared).await,
+        Ok(()) => route(request, admin).await,
     };
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -50,31 +86,35 @@ async fn respond(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<B
     response
 }
 
-async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
+async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body> {
     let path = request.uri().path().to_owned();
+    let query = request.uri().query().map(str::to_owned);
+    let query = query.as_deref();
     match (request.method(), path.as_str()) {
         (&Method::GET | &Method::HEAD, "/") => page(),
         (&Method::GET | &Method::HEAD, "/healthz") => text("text/plain; charset=utf-8", "ok\n"),
-        (&Method::GET, "/metrics") => apart(shared, metrics).await,
-        (&Method::GET, "/v1/status") => json(&Status::of(shared)),
+        (&Method::GET, "/metrics") => apart(admin, exposition).await,
+        (&Method::GET, "/v1/status") => json(&Status::of(admin)),
         (&Method::GET, "/v1/clients") => {
-            apart(shared, move |shared| clients(request.uri().query(), shared)).await
+            let query = query.map(str::to_owned);
+            apart(admin, move |admin| clients(query.as_deref(), &admin.shared)).await
         }
         (&Method::GET, "/v1/networks") => {
-            apart(shared, move |shared| {
-                networks(request.uri().query(), shared)
+            let query = query.map(str::to_owned);
+            apart(admin, move |admin| {
+                networks(query.as_deref(), &admin.shared)
             })
             .await
         }
-        (&Method::GET, "/v1/events") => events(shared),
-        (&Method::GET, "/v1/qlog") => qlog::trace(request.uri().query(), shared),
-        (&Method::POST, "/v1/forget") => forget(request, shared).await,
-        (&Method::POST, "/v1/reload") => reload(shared).await,
+        (&Method::GET, "/v1/events") => events(&admin.shared),
+        (&Method::GET, "/v1/qlog") => qlog::trace(query, admin),
+        (&Method::POST, "/v1/forget") => forget(request, &admin.shared).await,
+        (&Method::POST, "/v1/reload") => reload(admin).await,
         (&Method::GET, path) if path.starts_with("/v1/clients/") => {
-            client(&path["/v1/clients/".len()..], shared)
+            client(&path["/v1/clients/".len()..], admin)
         }
         (&Method::GET, path) if path.starts_with("/v1/networks/") => {
-            network(&path["/v1/networks/".len()..], shared)
+            network(&path["/v1/networks/".len()..], &admin.shared)
         }
         (
             _,
@@ -88,16 +128,16 @@ async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Bod
 
 /// An answer that looks at all that is known: beside the threads that serve clients.
 async fn apart(
-    shared: &Arc<Shared>,
-    answer: impl FnOnce(&Shared) -> Response<Body> + Send + 'static,
+    admin: &Arc<Admin>,
+    answer: impl FnOnce(&Admin) -> Response<Body> + Send + 'static,
 ) -> Response<Body> {
-    let shared = Arc::clone(shared);
-    let answer = tokio::task::spawn_blocking(move || answer(&shared)).await;
+    let admin = Arc::clone(admin);
+    let answer = tokio::task::spawn_blocking(move || answer(&admin)).await;
     answer.unwrap_or_else(|error| problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
 }
 
-async fn reload(shared: &Shared) -> Response<Body> {
-    match shared.reloads.ask().await {
+async fn reload(admin: &Admin) -> Response<Body> {
+    match admin.reloads.ask().await {
         Ok(()) => json(&serde_json::json!({ "reloaded": true })),
         Err(ReloadError::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
         Err(ReloadError::Busy) => problem(
@@ -130,81 +170,26 @@ fn page() -> Response<Body> {
     response
 }
 
-fn metrics(shared: &Shared) -> Response<Body> {
+fn exposition(admin: &Admin) -> Response<Body> {
+    let shared = &admin.shared;
     let gauges = Gauges {
         clients: shared.clients.len(),
-        response_memory: shared.connections.memory(),
+        response_memory: admin.connections.memory(),
         tasks: Handle::current().metrics().num_alive_tasks(),
     };
-    match shared
-        .metrics
-        .encode(gauges, &shared.certificate, shared.egress.as_deref())
-    {
+    let mut registry = metrics::registry();
+    shared.metrics.register(&mut registry, gauges);
+    admin.certificate.register(&mut registry);
+    if let Some(egress) = &shared.egress {
+        egress.register(&mut registry);
+        shared.metrics.register_failovers(&mut registry);
+    }
+    match metrics::encode(&registry) {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,
         ),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
-}
-
-/// The server in short.
-#[derive(Debug, Serialize)]
-struct Status {
-    version: &'static str,
-    uptime_s: u64,
-    listen: Vec<SocketAddr>,
-    serves: String,
-    policy: String,
-    congestion: &'static str,
-    clients: usize,
-    connections: PerVersion,
-    requests: PerVersion,
-    model: String,
-    /// `None` without egress paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    egress: Option<crate::egress::Summary>,
-}
-
-#[derive(Debug, Serialize)]
-struct PerVersion {
-    h1: u64,
-    h2: u64,
-    h3: u64,
-}
-
-impl PerVersion {
-    fn of(count: impl Fn(Version) -> u64) -> Self {
-        Self {
-            h1: count(Version::H1),
-            h2: count(Version::H2),
-            h3: count(Version::H3),
-        }
-    }
-}
-
-impl Status {
-    fn of(shared: &Shared) -> Self {
-        let live = shared.live();
-        let config = &live.config;
-        let root = config.root.as_ref().map(|root| root.display().to_string());
-        let version = match config.policy.version.pinned() {
-            None => "adaptive",
-            Some(version) => version.name(),
-        };
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            uptime_s: shared.clock.uptime().as_secs(),
-            listen: shared.addresses.clone(),
-            serves: root.or(config.upstream.clone()).unwrap_or_default(),
-            policy: version.to_owned(),
-            congestion: config.policy.congestion.name(),
-            clients: shared.clients.len(),
-            connections: PerVersion::of(|version| shared.metrics.open(version)),
-            requests: PerVersion::of(|version| shared.metrics.requests(version)),
-            model: shared.clients.model_description(),
-            egress: shared.egress.as_ref().map(|egress| egress.summary()),
-        }
     }
 }
 
@@ -288,7 +273,8 @@ fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
     json(&listed)
 }
 
-fn client(address: &str, shared: &Shared) -> Response<Body> {
+fn client(address: &str, admin: &Admin) -> Response<Body> {
+    let shared = &admin.shared;
     // `hikyaku explain` may write an IPv6 address in brackets.
     let bare = address.trim_start_matches("%5B").trim_end_matches("%5D");
     let Ok(address) = bare.parse::<IpAddr>() else {
@@ -297,7 +283,7 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
             "expected an IPv4 or IPv6 address after /v1/clients/",
         );
     };
-    let open = shared.connections.of(address);
+    let open = admin.live.of(address);
     let open: Vec<_> = open.iter().filter_map(|one| one.look()).collect();
     let mptcp = open.iter().any(|one| !one.subflows.is_empty());
     let mut explanation = shared.clients.explain(address).with_open(open);
@@ -318,50 +304,7 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
     json(&value)
 }
 
-/// What to forget: exactly one of the keys.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Forget {
-    address: Option<IpAddr>,
-    prefix: Option<hikyaku_core::key::Prefix>,
-    #[serde(default)]
-    all: bool,
-}
-
-async fn forget(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
-    let Ok(body) = Limited::new(request.into_body(), MAX_BODY).collect().await else {
-        return problem(StatusCode::BAD_REQUEST, "reading the request's body");
-    };
-    let scope = match serde_json::from_slice(&body.to_bytes()) {
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
-        Ok(Forget {
-            address: Some(address),
-            prefix: None,
-            all: false,
-        }) => Scope::Address(address),
-        Ok(Forget {
-            address: None,
-            prefix: Some(prefix),
-            all: false,
-        }) => Scope::Prefix(prefix),
-        Ok(Forget {
-            address: None,
-            prefix: None,
-            all: true,
-        }) => Scope::All,
-        Ok(_) => {
-            return problem(
-                StatusCode::BAD_REQUEST,
-                "give one of \"address\", \"prefix\" and \"all\": true",
-            );
-        }
-    };
-    let routes = shared.egress.as_ref().map(|egress| egress.forget(scope));
-    let forgotten = shared.clients.forget(scope) + routes.unwrap_or_default();
-    json(&serde_json::json!({ "forgotten": forgotten }))
-}
-
-fn events(shared: &Arc<Shared>) -> Response<Body> {
+fn events(shared: &Shared) -> Response<Body> {
     let mut response = Response::new(Body::boxed(EventStream::new(shared)));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -398,3 +341,6 @@ fn problem(status: StatusCode, why: &str) -> Response<Body> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests;

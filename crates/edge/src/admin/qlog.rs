@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use hikyaku_core::key::Key;
+use hikyaku_core::client::key::Key;
 use hikyaku_units::{ByteSize, duration};
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::problem;
+use super::{Admin, problem};
 use crate::qlog::TraceRequest;
-use crate::shared::Shared;
 use hikyaku_content::Body;
 
 /// Time of a trace, where none is asked for, and at most.
@@ -19,12 +18,12 @@ const SIZE: [ByteSize; 2] = [ByteSize::from_mib(64), ByteSize::from_mib(1024)];
 const MAX_CONNECTIONS: u32 = 1000;
 
 /// Streams a trace of QUIC connections that begin from now on.
-pub(super) fn trace(query: Option<&str>, shared: &Shared) -> Response<Body> {
+pub(super) fn trace(query: Option<&str>, admin: &Admin) -> Response<Body> {
     let request = match parse(query.unwrap_or_default()) {
         Ok(request) => request,
         Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
     };
-    match shared.traces.watch(&request, shared.clock.now()) {
+    match admin.traces.watch(&request, admin.shared.clock.now()) {
         Err(error) => problem(StatusCode::TOO_MANY_REQUESTS, &error.to_string()),
         Ok(trace) => {
             let mut response = Response::new(Body::boxed(trace));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Config;
-use crate::egress::Classes;
+use crate::egress::{Classes, ClassesError};
 use crate::tls;
 
 /// Why a configuration can't be used.
@@ -42,6 +42,12 @@ pub enum ConfigError {
     /// Keys that do not fit together.
     #[error("{0}")]
     Conflict(String),
+}
+
+impl From<ClassesError> for ConfigError {
+    fn from(error: ClassesError) -> Self {
+        Self::Conflict(error.to_string())
+    }
 }
 
 impl Config {

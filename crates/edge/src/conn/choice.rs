@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_core::transport::{AltSvc, Decision};
 use hikyaku_units::arm::Version;
 use http::HeaderValue;
 
+use crate::clock;
 use crate::metrics::AltSvcAction;
 use hikyaku_content::Peer;
 
@@ -37,7 +38,7 @@ impl Choice {
             decision,
             header,
             action,
-            at: Instant::now(),
+            at: clock::now(),
             epoch,
         }
     }

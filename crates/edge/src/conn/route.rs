@@ -8,8 +8,8 @@ use hikyaku_core::egress::RouteObservation;
 
 use super::Conn;
 use crate::egress::{ConnRoute, Update};
-use crate::events::Event;
-use crate::measure::{Flight, Stall};
+use crate::events::{Event, RouteNews};
+use crate::transport::{Flight, Stall};
 
 impl Conn {
     /// The way of its packets, where there are egress paths.
@@ -59,9 +59,9 @@ impl Conn {
     }
 
     /// Its path carries nothing, as it seems. Returns whether it shall take another one, which
-    /// [`Conn::mark`] tells: its meter then makes the transport send over that at once.
+    /// [`Conn::mark`] gives: its meter then makes the transport send over that at once.
     ///
-    /// Told again if the new path, too, stays silent.
+    /// Noticed again if the new path, too, stays silent.
     pub(crate) fn stalled(&self, stall: &Stall) -> bool {
         let Some(route) = &self.route else {
             return false;
@@ -72,7 +72,7 @@ impl Conn {
         update.moved
     }
 
-    /// The same of a subflow of MPTCP that is sent from `local`. The agent takes its path from the
+    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its path from the
     /// connection, where there are others.
     pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
         let Some(route) = &self.route else {
@@ -88,7 +88,7 @@ impl Conn {
     }
 
     /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it; after a
-    /// false alarm they tell that the path delivers.
+    /// false alarm they show that the path delivers.
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         if let Some(route) = &self.route {
             route.resumed(silent, false_alarm);
@@ -116,9 +116,17 @@ impl Conn {
         if update.is_news
             && let Some(egress) = &self.shared.egress
         {
-            self.shared
-                .events
-                .send(|| Event::route(self.client(), self.peer.remote.port(), egress, &update));
+            let decision = update.decided.decision;
+            self.shared.events.send(|| {
+                Event::route(&RouteNews {
+                    client: self.client(),
+                    port: self.peer.remote.port(),
+                    route: egress.name(update.route),
+                    moved: update.moved,
+                    reason: decision.reason.code(),
+                    explanation: egress.sentence(decision),
+                })
+            });
         }
         update
     }

@@ -5,7 +5,6 @@ use hikyaku_core::egress::Criterion;
 use http::{HeaderMap, header};
 
 use super::ClassConfig;
-use crate::config::ConfigError;
 use hikyaku_content::path_glob;
 
 /// Most classes that can be configured.
@@ -50,6 +49,11 @@ impl Content {
     };
 }
 
+/// Why classes can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ClassesError(String);
+
 /// The configured classes, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Classes {
@@ -81,10 +85,10 @@ impl Classes {
     /// # Errors
     /// When a name, glob or media type is none, a name is there twice, a class can never be reached, or
     /// there are too many.
-    pub(crate) fn new(configured: &[ClassConfig]) -> Result<Self, ConfigError> {
+    pub(crate) fn new(configured: &[ClassConfig]) -> Result<Self, ClassesError> {
         if configured.len() > MAX_CLASSES {
             let count = configured.len();
-            return Err(ConfigError::Conflict(format!(
+            return Err(ClassesError(format!(
                 "there are {count} classes: keep at most {MAX_CLASSES}"
             )));
         }
@@ -155,7 +159,7 @@ impl Classes {
 }
 
 impl Class {
-    fn new(id: ClassId, config: &ClassConfig) -> Result<Self, ConfigError> {
+    fn new(id: ClassId, config: &ClassConfig) -> Result<Self, ClassesError> {
         let name_fits = (1..=MAX_NAME).contains(&config.name.len())
             && config.name.chars().all(is_name_character);
         if !name_fits {
@@ -226,8 +230,8 @@ fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
-fn refuse(config: &ClassConfig, why: &str) -> ConfigError {
-    ConfigError::Conflict(format!("class `{}` is {why}", config.name))
+fn refuse(config: &ClassConfig, why: &str) -> ClassesError {
+    ClassesError(format!("class `{}` is {why}", config.name))
 }
 
 #[cfg(test)]

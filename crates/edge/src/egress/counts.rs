@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hikyaku_core::choice::Group;
-use hikyaku_core::egress::{EgressId, MAX_EGRESSES, Route, RouteDecision, RouteReason};
+use hikyaku_core::egress::{
+    EgressId, MAX_EGRESSES, Route, RouteDecision, RouteReason, RouteReasonCode,
+};
 use hikyaku_units::Rate;
 use parking_lot::Mutex;
 
@@ -12,27 +14,30 @@ use crate::mptcp::Mptcp;
 /// Routes that are told apart: the paths, plain, several together.
 const ROUTES: usize = MAX_EGRESSES + 2;
 
-/// Codes of [`RouteReason`].
-const REASONS: [&str; 15] = [
-    "only",
-    "pinned",
-    "pinned_missing",
-    "policy",
-    "hold_back",
-    "too_few_samples",
-    "no_gain",
-    "more_goodput",
-    "fewer_stalls",
-    "shorter_rtt",
-    "less_loss",
-    "kept",
-    "stalled",
-    "explore",
-    "other",
-];
+/// What a client got that asked for MPTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MptcpAnswer {
+    Taken,
+    /// Taken for an experiment with several paths.
+    Drawn,
+    Refused,
+}
 
-/// What clients got that asked for MPTCP.
-const MPTCP: [&str; 3] = ["taken", "drawn", "refused"];
+impl MptcpAnswer {
+    const ALL: [Self; 3] = [Self::Taken, Self::Drawn, Self::Refused];
+
+    const fn index(self) -> usize {
+        self as usize
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Drawn => "drawn",
+            Self::Refused => "refused",
+        }
+    }
+}
 
 /// Counts by route and reason; no lock but for what is compared.
 #[derive(Debug, Default)]
@@ -43,8 +48,8 @@ pub(crate) struct RouteCounts {
     moved: [AtomicU64; ROUTES],
     stalls: [AtomicU64; ROUTES],
     open: [AtomicU64; ROUTES],
-    mptcp: [AtomicU64; MPTCP.len()],
-    reasons: [AtomicU64; REASONS.len()],
+    mptcp: [AtomicU64; MptcpAnswer::ALL.len()],
+    reasons: [AtomicU64; RouteReasonCode::ALL.len()],
     /// Of the hold-back group, and of the others.
     compared: [Mutex<Goodputs>; 2],
 }
@@ -128,26 +133,25 @@ impl RouteCounts {
 
     /// Counts a connection that has asked for MPTCP; `drawn` to explore several paths.
     pub(crate) fn mptcp(&self, mptcp: Mptcp, drawn: bool) {
-        let place = match mptcp {
+        let answer = match mptcp {
             Mptcp::None => return,
-            Mptcp::Token(_) => usize::from(drawn),
-            Mptcp::Refused => MPTCP.len() - 1,
+            Mptcp::Token(_) if drawn => MptcpAnswer::Drawn,
+            Mptcp::Token(_) => MptcpAnswer::Taken,
+            Mptcp::Refused => MptcpAnswer::Refused,
         };
-        self.mptcp[place].fetch_add(1, Ordering::Relaxed);
+        self.mptcp[answer.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Connections that have asked for MPTCP, by what they got.
     pub(crate) fn by_mptcp(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self.mptcp.iter();
-        MPTCP
-            .into_iter()
-            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+        MptcpAnswer::ALL.into_iter().map(|answer| {
+            let count = self.mptcp[answer.index()].load(Ordering::Relaxed);
+            (answer.name(), count)
+        })
     }
 
     pub(crate) fn decided(&self, reason: &RouteReason) {
-        let index = REASONS.iter().position(|code| *code == reason.code());
-        let index = index.unwrap_or(REASONS.len() - 1);
-        self.reasons[index].fetch_add(1, Ordering::Relaxed);
+        self.reasons[reason.kind().index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Every route that was counted, and how often.
@@ -163,11 +167,10 @@ impl RouteCounts {
 
     /// Decisions by reason.
     pub(crate) fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self
-            .reasons
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
-        REASONS.into_iter().zip(counts)
+        RouteReasonCode::ALL.into_iter().map(|code| {
+            let count = self.reasons[code.index()].load(Ordering::Relaxed);
+            (code.name(), count)
+        })
     }
 
     const fn of(&self, what: RouteCount) -> &[AtomicU64; ROUTES] {
@@ -187,5 +190,48 @@ const fn place(route: Route) -> usize {
         Route::Steered(path) => path.index(),
         Route::Plain => MAX_EGRESSES,
         Route::Aggregated => MAX_EGRESSES + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_to_mptcp_is_counted_under_its_name() {
+        let next = |answer| match answer {
+            MptcpAnswer::Taken => Some(MptcpAnswer::Drawn),
+            MptcpAnswer::Drawn => Some(MptcpAnswer::Refused),
+            MptcpAnswer::Refused => None,
+        };
+        let answers = std::iter::successors(Some(MptcpAnswer::Taken), |answer| next(*answer));
+        assert!(answers.eq(MptcpAnswer::ALL));
+        let counts = RouteCounts::default();
+        let asked = [
+            (Mptcp::None, false, 4),
+            (Mptcp::Token(7), false, 3),
+            (Mptcp::Token(7), true, 2),
+            (Mptcp::Refused, false, 1),
+        ];
+        for (mptcp, drawn, times) in asked {
+            (0..times).for_each(|_| counts.mptcp(mptcp, drawn));
+        }
+        let counted: Vec<_> = counts.by_mptcp().collect();
+        assert_eq!(counted, [("taken", 3), ("drawn", 2), ("refused", 1)]);
+    }
+
+    #[test]
+    fn route_decisions_are_counted_under_their_code() {
+        let counts = RouteCounts::default();
+        let reasons = [
+            RouteReason::Only,
+            RouteReason::Pinned,
+            RouteReason::HoldBack,
+        ];
+        for (at, reason) in reasons.iter().enumerate() {
+            (0..=at).for_each(|_| counts.decided(reason));
+        }
+        let counted: Vec<_> = counts.by_reason().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [("only", 1), ("pinned", 2), ("hold_back", 3)]);
     }
 }

@@ -9,9 +9,8 @@ use hikyaku_core::policy::RoutePolicy;
 
 use super::{Answer, Content, Egress, MptcpFor};
 use crate::bpf::Prefix;
-use crate::clients::SEED;
-use crate::config::Config;
 use crate::mptcp::{MptcpGate, Share};
+use crate::seed::SEED;
 
 /// Lengths of the prefixes that count as one client, and as neighbours, as [`RouteTable`] has them.
 ///
@@ -19,9 +18,10 @@ use crate::mptcp::{MptcpGate, Share};
 const LENGTHS_V4: [u8; 2] = [32, 24];
 const LENGTHS_V6: [u8; 2] = [56, 48];
 
-/// The gate that the configuration asks for; `None` for none, and where it can't be had.
-pub(super) fn open(config: &Config) -> Option<MptcpGate> {
-    if !config.mptcp || config.egress.mptcp == MptcpFor::All {
+/// The gate that takes MPTCP `of` these clients, if `mptcp` is spoken at all; `None` for none, and where it
+/// can't be had.
+pub(super) fn open(mptcp: bool, of: MptcpFor) -> Option<MptcpGate> {
+    if !mptcp || of == MptcpFor::All {
         return None;
     }
     match MptcpGate::load() {
@@ -61,7 +61,7 @@ impl Egress {
         log_failure(set);
     }
 
-    /// Tells the gate of a client, and of its neighbours, what their next connections shall have, which are
+    /// Sets at the gate what the next connections of a client, and of its neighbours, shall have, which are
     /// taken to send the like of `content`, as the client's last one.
     pub(super) fn admit(&self, client: IpAddr, answer: &Answer, content: Content) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {

@@ -17,6 +17,8 @@ use super::agent::{AgentError, EventStream, MAX_CLIENTS, Requests};
 use super::state::{Answer, State, Verdict};
 use super::wire::{AgentEvent, RouteChange};
 
+use crate::clock;
+
 /// How long paths are used after the agent was lost: nobody withdraws routes then.
 const GRACE: Duration = Duration::from_secs(3);
 /// Before the first and before later attempts to reach the agent.
@@ -54,7 +56,7 @@ impl Egress {
         let mut backoff = Backoff::default();
         loop {
             let (stream, snapshot) = self.connect(&mut backoff).await;
-            let since = Instant::now();
+            let since = clock::now();
             self.connected.store(true, Ordering::Relaxed);
             self.apply(snapshot);
             let state = self.state();
@@ -72,7 +74,7 @@ impl Egress {
             let error = self.follow(stream).await;
             self.connected.store(false, Ordering::Relaxed);
             self.trouble.report(&self.socket, &error.to_string());
-            if since.elapsed() >= STEADY {
+            if clock::since(since) >= STEADY {
                 backoff = Backoff::default();
             }
         }
@@ -289,7 +291,7 @@ pub(super) struct Trouble(Mutex<VecDeque<(String, Instant)>>);
 impl Trouble {
     pub(super) fn report(&self, socket: &Path, text: &str) {
         let socket = socket.display();
-        if self.is_news(text, Instant::now()) {
+        if self.is_news(text, clock::now()) {
             tracing::warn!("the egress agent at {socket}: {text}");
         } else {
             tracing::debug!("the egress agent at {socket}: {text}");

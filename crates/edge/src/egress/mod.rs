@@ -1,4 +1,4 @@
-//! Egress paths: what the agent on this host tells of them, what is known of each, and which one each
+//! Egress paths: what the agent on this host reports of them, what is known of each, and which one each
 //! connection takes (EPE §3; `docs/egress-api.md`).
 //!
 //! [`Egress`] follows the agent, keeps what responses have shown of its paths, and decides.
@@ -17,6 +17,7 @@ mod lookups;
 mod route;
 mod sse;
 mod state;
+mod steer;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -29,32 +30,31 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::choice::Visit;
+use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
     RouteTableConfig, RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
-use hikyaku_core::table::Scope;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clients::{SEED, random};
-use crate::config::Config;
+use crate::clock::Clock;
 use crate::mptcp::MptcpGate;
-use crate::serve::Marks;
-use crate::shared::Clock;
+use crate::seed::{SEED, random};
 
-pub(crate) use classes::{ClassId, Classes, Content};
+pub(crate) use classes::{ClassId, Classes, ClassesError, Content};
 pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
 use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
-pub(crate) use route::{ConnRoute, Outstanding, Update};
+pub(crate) use route::{ConnRoute, Outstanding, Update, WakeMeter};
 use state::{Answer, Reach, State};
+use steer::SteerBy;
 pub(crate) use summary::Summary;
 
 /// Clients, prefixes and ASes of which routes are known, at most: some 70 MB.
@@ -76,20 +76,9 @@ pub(crate) struct Egress {
     pub(crate) counts: RouteCounts,
     gate: Option<MptcpGate>,
     hints: Hints,
-    /// What is to be told, until it is started.
+    /// Hints that are pending until it is started.
     pending: Mutex<Option<mpsc::Receiver<Hint>>>,
     trouble: link::Trouble,
-}
-
-/// What brings connections onto a path here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SteerBy {
-    /// Marks of their packets, also while they live.
-    Marks,
-    /// EPE addresses in `Alt-Svc`.
-    Addresses,
-    /// Nothing: marks were asked for, and can't be set.
-    Nothing,
 }
 
 /// What routes are chosen by.
@@ -120,19 +109,27 @@ pub(crate) struct Decided {
 }
 
 impl Egress {
-    /// What the configuration asks for; `None` without an agent.
-    pub(crate) fn new(config: &Config, classes: Classes, clock: Clock) -> Option<Arc<Self>> {
-        let socket = config.egress.socket.clone()?;
-        let policy = Arc::new(config.policy.clone());
+    /// What `config` asks for; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
+    /// and changes are noted for a store where there is one (`journal`).
+    pub(crate) fn new(
+        config: &EgressConfig,
+        mptcp: bool,
+        policy: &PolicyConfig,
+        journal: bool,
+        classes: Classes,
+        clock: Clock,
+    ) -> Option<Arc<Self>> {
+        let socket = config.socket.clone()?;
+        let policy = Arc::new(policy.clone());
         let table = RouteTableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
-            journal: config.state.dir.is_some(),
+            journal,
         };
         let (hints, pending) = Hints::new();
         Some(Arc::new(Self {
             socket,
-            by: SteerBy::of(config.egress.steer),
+            by: SteerBy::of(config.steer),
             state: ArcSwap::default(),
             connected: AtomicBool::new(false),
             lookups: Arc::default(),
@@ -140,7 +137,7 @@ impl Egress {
             rules: ArcSwap::from_pointee(Rules { policy, classes }),
             clock,
             counts: RouteCounts::default(),
-            gate: gate::open(config),
+            gate: gate::open(mptcp, config.mptcp),
             hints,
             pending: Mutex::new(Some(pending)),
             trouble: link::Trouble::default(),
@@ -168,7 +165,7 @@ impl Egress {
         self.reroute_all();
     }
 
-    /// What the agent has told.
+    /// What the agent has reported.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }
@@ -337,8 +334,8 @@ impl Egress {
         self.table.lock().networks(state.names(), now, limit)
     }
 
-    /// Takes what the store knows from before, before the agent has told its paths: `load` reads it into
-    /// its argument, which tells whether a record was of use.
+    /// Takes what the store knows from before, before the agent has named its paths: `load` reads it into
+    /// its argument, which returns whether a record was of use.
     pub(crate) fn restore<T>(
         &self,
         load: impl FnOnce(&mut dyn FnMut(EgressKey, &[u8]) -> bool) -> T,
@@ -382,30 +379,6 @@ impl Egress {
     fn reroute_all(&self) {
         for subscriber in self.lookups.subscribers().iter().filter_map(Weak::upgrade) {
             subscriber.reroute();
-        }
-    }
-}
-
-impl SteerBy {
-    fn of(wanted: Steer) -> Self {
-        match (wanted, Marks::probe()) {
-            (Steer::Address, _) => Self::Addresses,
-            (Steer::Auto | Steer::Mark, Ok(())) => Self::Marks,
-            (Steer::Auto, Err(error)) => {
-                tracing::warn!(
-                    "marking packets, which brings connections onto an egress path: {error}; only \
-                     new HTTP/3 connections are steered, by address (CAP_NET_ADMIN is needed for \
-                     the others)"
-                );
-                Self::Addresses
-            }
-            (Steer::Mark, Err(error)) => {
-                tracing::error!(
-                    "marking packets, as egress.steer = \"mark\" asks for: {error}; connections \
-                     stay on the plain way (CAP_NET_ADMIN is needed)"
-                );
-                Self::Nothing
-            }
         }
     }
 }

@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 use super::hints::Hint;
 use super::lookups::{Reroute, Subscription};
 use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
-use crate::measure::Ledger;
 use crate::mptcp::{Mptcp, MptcpGate};
 use outstanding::Demand;
 pub(crate) use outstanding::Outstanding;
@@ -34,8 +33,7 @@ pub(crate) struct ConnRoute {
     /// It is of MPTCP to explore several paths.
     drawn: bool,
     subscription: OnceLock<Subscription>,
-    /// Has its meter's waker.
-    ledger: Arc<Ledger>,
+    meter: Arc<dyn WakeMeter>,
     /// The decision is to be taken anew.
     outdated: AtomicBool,
     class: AtomicU8,
@@ -62,7 +60,7 @@ struct Chosen {
     stalled: Vec<(Route, Decided)>,
     /// The way was taken since another one carried nothing.
     failover: Option<Failover>,
-    /// What the agent was last told of it.
+    /// The last hint to the agent about it.
     hint: Option<Hint>,
 }
 
@@ -74,6 +72,11 @@ struct Failover {
     delivers: bool,
     /// The way that was left, once they have.
     left: Option<(Route, Decided)>,
+}
+
+/// Wakes the meter of a connection, which then asks for its mark.
+pub(crate) trait WakeMeter: Send + Sync + std::fmt::Debug {
+    fn wake_meter(&self);
 }
 
 /// What a new decision changed.
@@ -94,7 +97,7 @@ impl ConnRoute {
         egress: Arc<Egress>,
         (client, local): (IpAddr, SocketAddr),
         mptcp: Mptcp,
-        ledger: Arc<Ledger>,
+        meter: Arc<dyn WakeMeter>,
         visit: Visit,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
@@ -115,7 +118,7 @@ impl ConnRoute {
             mptcp,
             drawn,
             subscription: OnceLock::new(),
-            ledger,
+            meter,
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
             outstanding: Default::default(),
@@ -246,7 +249,7 @@ impl ConnRoute {
         }
     }
 
-    /// Tells the agent of an MPTCP connection what was chosen for it.
+    /// Sends the agent a hint on what was chosen for an MPTCP connection.
     fn send_hint(&self, chosen: &mut Chosen) {
         let Some(token) = self.token().filter(|_| self.egress.state().is_usable()) else {
             return;
@@ -330,7 +333,7 @@ impl Drop for ConnRoute {
 impl Reroute for ConnRoute {
     fn reroute(&self) {
         self.outdated.store(true, Ordering::Relaxed);
-        self.ledger.wake_meter();
+        self.meter.wake_meter();
     }
 }
 

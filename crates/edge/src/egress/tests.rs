@@ -18,14 +18,28 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, SteerBy};
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::measure::Ledger;
+use crate::ledger::Ledger;
 use crate::mptcp::Mptcp;
-use crate::shared::Clock;
 use agent::{Agent, MARK_A, MARK_B, path, verdict};
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a configuration asks for.
+fn open(config: &Config, classes: Classes) -> Option<Arc<Egress>> {
+    let journal = config.state.dir.is_some();
+    let clock = Clock::start();
+    Egress::new(
+        &config.egress,
+        config.mptcp,
+        &config.policy,
+        journal,
+        classes,
+        clock,
+    )
+}
 
 struct Edge {
     egress: Arc<Egress>,
@@ -49,7 +63,7 @@ impl Edge {
         let mut config = Config::load(None, &set).unwrap();
         config.egress.socket = Some(agent.socket().to_owned());
         let classes = Classes::new(&config.classes).unwrap();
-        let mut egress = Egress::new(&config, classes, Clock::start()).unwrap();
+        let mut egress = open(&config, classes).unwrap();
         Arc::get_mut(&mut egress).unwrap().by = by;
         let end = CancellationToken::new();
         egress.start(&TaskTracker::new(), &end);

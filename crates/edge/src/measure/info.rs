@@ -1,16 +1,18 @@
 //! The kernel's account of a TCP or MPTCP connection.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hikyaku_core::explain::SubflowState;
 use hikyaku_units::{ByteSize, Rate};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
+use super::SubflowFlight;
 use super::diag::Diagnostics;
-use super::{Flight, Snapshot, SubflowFlight, Window};
+use crate::clock;
 use crate::sys::{self, Subflow, TcpInfo};
+use crate::transport::{Flight, Snapshot, Window};
 
 /// Reads the state of a connection.
 pub(super) fn read(stream: &TcpStream, mptcp: bool) -> io::Result<Snapshot> {
@@ -65,7 +67,7 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         sent: info.data_segs_out.into(),
         in_flight: (info.unacked + info.retrans).saturating_sub(left).into(),
         acked: info.delivered.into(),
-        acked_at: Instant::now().checked_sub(Duration::from_millis(info.last_ack_recv_ms.into())),
+        acked_at: clock::now().checked_sub(Duration::from_millis(info.last_ack_recv_ms.into())),
         srtt: Duration::from_micros(info.rtt_us.into()),
         rttvar: Duration::from_micros(info.rttvar_us.into()),
         min_rtt: min_rtt(info.min_rtt_us),

@@ -15,9 +15,10 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{Flight, Snapshot, SubflowFlight, Window, info};
+use super::{SubflowFlight, info};
 use crate::sys;
 use crate::tcp_cc::{Control, Controls};
+use crate::transport::{Flight, Snapshot, Window};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct Socket {
     stream: TcpStream,
     mptcp: bool,
     peer: IpAddr,
+    controls: Arc<Controls>,
     /// The congestion control that was asked for last.
     control: Mutex<Option<Control>>,
     /// The largest rate that was asked for last.
@@ -40,11 +42,15 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Takes a socket that was just accepted from `peer`.
+    /// Takes a socket that was just accepted from `peer`. Its congestion control is set by `controls`.
     ///
     /// # Errors
     /// When the socket can't tell its protocol or state.
-    pub(crate) fn new(stream: TcpStream, peer: IpAddr) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(
+        stream: TcpStream,
+        peer: IpAddr,
+        controls: Arc<Controls>,
+    ) -> io::Result<Arc<Self>> {
         let protocol = SockRef::from(&stream).protocol()?;
         let mptcp = protocol == Some(socket2::Protocol::MPTCP);
         Ok(Arc::new(Self {
@@ -52,6 +58,7 @@ impl Socket {
             stream,
             mptcp,
             peer,
+            controls,
             control: Mutex::new(None),
             max_pacing_rate: Mutex::new(None),
             mark: AtomicU32::new(0),
@@ -69,6 +76,11 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// What sets its congestion control.
+    pub(super) fn controls(&self) -> &Controls {
+        &self.controls
     }
 
     /// Waits for the client's first bytes, and leaves them to be read.
@@ -108,14 +120,15 @@ impl Socket {
     /// # Errors
     /// Those of [`Controls::set_congestion`]; the socket keeps what it had, and is not asked for
     /// the same again.
-    pub(crate) fn set_congestion(&self, controls: &Controls, control: Control) -> io::Result<bool> {
+    pub(super) fn try_set_congestion(&self, control: Control) -> io::Result<bool> {
         let mut current = self.control.lock();
         // What was known of the path is for the connection's beginning alone.
         if current.is_some_and(|current| current.is_like(control)) {
             return Ok(false);
         }
         *current = Some(control);
-        controls.set_congestion(&self.stream, self.peer, self.mptcp, control)?;
+        self.controls
+            .set_congestion(&self.stream, self.peer, self.mptcp, control)?;
         Ok(true)
     }
 
@@ -129,7 +142,7 @@ impl Socket {
     ///
     /// # Errors
     /// Those of setsockopt(2); the socket keeps what it had, and is not asked for the same again.
-    pub(crate) fn set_max_pacing_rate(&self, rate: Option<Rate>) -> io::Result<()> {
+    pub(super) fn try_set_max_pacing_rate(&self, rate: Option<Rate>) -> io::Result<()> {
         let former = std::mem::replace(&mut *self.max_pacing_rate.lock(), rate);
         if former == rate || !self.is_paced() {
             return Ok(());
@@ -143,7 +156,7 @@ impl Socket {
     /// # Errors
     /// Those of setsockopt(2): `EPERM` without CAP_NET_ADMIN and CAP_NET_RAW. The socket keeps what it
     /// had, and is not asked for the same again.
-    pub(crate) fn set_mark(&self, mark: u32) -> io::Result<bool> {
+    pub(super) fn try_set_mark(&self, mark: u32) -> io::Result<bool> {
         if self.mark.swap(mark, Ordering::Relaxed) == mark {
             return Ok(false);
         }
@@ -155,9 +168,11 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Controls::begin_anew`].
-    pub(crate) fn begin_anew(&self, controls: &Controls) -> io::Result<()> {
+    pub(super) fn begin_anew(&self) -> io::Result<()> {
         match *self.control.lock() {
-            Some(control) if !self.mptcp => controls.begin_anew(&self.stream, self.peer, control),
+            Some(control) if !self.mptcp => {
+                self.controls.begin_anew(&self.stream, self.peer, control)
+            }
             _ => Ok(()),
         }
     }
@@ -190,9 +205,9 @@ impl Socket {
     ///
     /// # Errors
     /// Those of [`Controls::failover`].
-    pub(crate) fn failover(&self, controls: &Controls) -> io::Result<()> {
+    pub(super) fn try_failover(&self) -> io::Result<()> {
         let control = self.control.lock();
-        controls.failover(&self.stream, self.peer, *control)
+        self.controls.failover(&self.stream, self.peer, *control)
     }
 
     /// Closes the sending side, then reads and discards what the client still sends (RFC 9112

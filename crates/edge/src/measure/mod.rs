@@ -7,13 +7,14 @@
 
 mod acknowledged;
 mod diag;
-mod exchange;
 mod held;
 mod info;
 mod io;
 mod keep_alive;
+mod kernel;
 mod patience;
 mod quic;
+mod quinn;
 mod report;
 mod route;
 mod stall;
@@ -23,53 +24,18 @@ mod tcp;
 mod tracked;
 mod watcher;
 
-use std::time::Duration;
-
-use hikyaku_units::Rate;
-
+pub(crate) use self::quinn::Quinn;
+use crate::ledger::{Exchange, Ledger, Load, Ticket};
+use crate::transport::{Flight, Snapshot};
 pub(crate) use acknowledged::Acknowledged;
-pub(crate) use exchange::{Exchange, Ledger, Load, Ticket};
 pub(crate) use io::{MeteredIo, Socket};
+pub(crate) use kernel::TcpTransport;
 pub(crate) use patience::{Patience, Terms};
 pub(crate) use quic::QuicMeter;
-pub(crate) use stall::{Flight, Signal, Stall};
-pub(crate) use subflows::SubflowFlight;
+use stall::Signal;
+use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
 pub(crate) use tracked::{Content, TrackedBody};
-
-/// A transport's own account of a connection, since its beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Snapshot {
-    /// Packets sent; on TCP segments with data.
-    pub(crate) packets_sent: u64,
-    /// Packets lost, without losses that turned out to be spurious.
-    pub(crate) packets_lost: u64,
-    /// Smallest round-trip time; zero while unknown.
-    pub(crate) min_rtt: Duration,
-    /// Smoothed round-trip time; zero while unknown.
-    pub(crate) srtt: Duration,
-    /// Highest delivery rate since the last sample (see [`report::Reporter::keep_best_rate`]).
-    pub(crate) delivery_rate: Option<Rate>,
-    /// That rate may be less than what the path carries.
-    pub(crate) app_limited: bool,
-    /// Bytes that the peer has acknowledged.
-    pub(crate) acked: u64,
-    /// Time since an acknowledgement last arrived.
-    pub(crate) since_ack: Duration,
-    /// Nothing more will be acknowledged.
-    pub(crate) closed: bool,
-}
-
-/// What a sender may have in flight, in the words of its transport.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    /// The congestion control.
-    pub(crate) algorithm: String,
-    /// The congestion window; of MPTCP those of all subflows together.
-    pub(crate) bytes: u64,
-    /// It still looks for the path's rate.
-    pub(crate) slow_start: bool,
-}
 
 /// What subflows of MPTCP that are gone had counted: the kernel counts those that are there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +72,8 @@ impl Departed {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn counted(packets_sent: u64, packets_lost: u64) -> Snapshot {

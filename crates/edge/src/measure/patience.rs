@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_units::Rate;
 
-use crate::config::Config;
+use crate::sections::{Limits, Timeouts};
 
 /// How slowly a client may take content.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +19,11 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Those of `timeouts.send`, `timeouts.send_max` and `limits.min_send_rate`.
-    pub(crate) fn of(config: &Config) -> Self {
+    pub(crate) fn new(limits: &Limits, timeouts: &Timeouts) -> Self {
         Self {
-            first: config.timeouts.send,
-            most: config.timeouts.send_max.max(config.timeouts.send),
-            rate: config.limits.min_send_rate,
+            first: timeouts.send,
+            most: timeouts.send_max.max(timeouts.send),
+            rate: limits.min_send_rate,
         }
     }
 

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hikyaku_congestion::{Handle, Settings};
-use hikyaku_units::Rate;
+use hikyaku_congestion::Settings;
 use hikyaku_units::arm::{Arm, Transport};
-use quinn::VarInt;
 use tokio::time::Sleep;
 
 use super::acknowledged::{Acknowledged, Stopped};
 use super::keep_alive::KeepAlive;
+use super::quinn::{Counts, QuicTransport, Quinn};
 use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
 use super::watcher::Watcher;
-use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
+use super::{Exchange, Load, Patience, Signal, Snapshot, Terms};
+use crate::clock;
 use crate::conn::Conn;
-use crate::serve::{Marks, max_idle};
+use crate::marked::Marks;
 use crate::transport::TransportChoice;
 
 /// Between reports while responses are under way, at most.
@@ -37,11 +37,11 @@ const WATCHED: usize = 16;
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Watches a QUIC connection until what was sent on it is acknowledged.
-pub(crate) struct QuicMeter {
+pub(crate) struct QuicMeter<T = Quinn> {
     conn: Arc<Conn>,
-    quic: quinn::Connection,
-    controller: Option<Handle>,
-    /// What the controller was last told to be.
+    quic: T,
+    marks: Arc<Marks>,
+    /// What its congestion control was last set to.
     settings: Settings,
     acknowledged: Arc<Acknowledged>,
     awaiting: VecDeque<(Exchange, Stopped)>,
@@ -75,44 +75,25 @@ impl Drop for Steered {
     }
 }
 
-/// What is under way, once there was an acknowledgement.
-fn flight(controller: &Handle) -> Option<Flight> {
-    let flight = controller.flight();
-    (!flight.srtt.is_zero()).then(|| Flight {
-        sent: flight.sent,
-        in_flight: flight.in_flight,
-        acked: flight.acked,
-        acked_at: Some(flight.acked_at),
-        srtt: flight.srtt,
-        rttvar: flight.rttvar,
-        min_rtt: flight.min_rtt,
-        mark: 0,
-        packet: flight.mtu.into(),
-        repairing: flight.repairing,
-        former: flight.acked_of_former,
-        former_packet: flight.mtu.into(),
-        resent: 0,
-        duplicates: 0,
-    })
-}
-
-impl QuicMeter {
+impl<T: QuicTransport> QuicMeter<T> {
+    /// Of a connection whose client is served by `terms`, which is over after `max_idle` without a packet, and
+    /// whose packets are marked by `marks`.
     pub(crate) fn new(
         conn: Arc<Conn>,
-        quic: quinn::Connection,
+        quic: T,
         acknowledged: Arc<Acknowledged>,
+        marks: Arc<Marks>,
+        terms: Terms,
+        max_idle: Duration,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let begun = TransportChoice {
             congestion: conn.congestion(),
             ..conn.chosen()
         };
-        let controller = Handle::of(quic.congestion_state());
         conn.uploads.note_rtt(quic.rtt());
-        let patience = Patience::new(Terms::of(&conn.shared.live().config));
-        let keep_alive = KeepAlive::new(max_idle(&conn.shared.live().config));
         let handshake = Snapshot {
-            acked: controller.as_ref().map_or(0, Handle::acked_bytes),
+            acked: quic.acked(),
             ..Snapshot::default()
         };
         Self {
@@ -120,8 +101,8 @@ impl QuicMeter {
             route: RouteReporter::new(conn.route_changes(), &handshake),
             conn,
             settings: begun.quic_settings(),
-            controller,
             quic,
+            marks,
             acknowledged,
             awaiting: VecDeque::new(),
             given_up: Vec::new(),
@@ -129,11 +110,11 @@ impl QuicMeter {
             looked: now,
             snapshot: Snapshot::default(),
             load: Load::default(),
-            patience,
+            patience: Patience::new(terms),
             streamed: Streamed::after(&handshake),
             steered: None,
             watcher: None,
-            keep_alive,
+            keep_alive: KeepAlive::new(max_idle),
             nudges: 0,
         }
     }
@@ -145,7 +126,7 @@ impl QuicMeter {
             self.set_window(window);
         }
         self.acknowledged.take(&mut self.awaiting);
-        let now = Instant::now();
+        let now = clock::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         if ended {
@@ -164,7 +145,7 @@ impl QuicMeter {
     /// To be called when the connection is over, and its handlers have ended.
     pub(crate) async fn close(mut self) {
         self.conn.ledger.drained(&mut self.given_up).await;
-        let now = Instant::now();
+        let now = clock::now();
         self.acknowledged.take(&mut self.awaiting);
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -226,7 +207,7 @@ impl QuicMeter {
             if timer.as_mut().poll(cx).is_pending() {
                 return;
             }
-            let now = Instant::now();
+            let now = clock::now();
             self.look(now);
             self.report(now, false, false);
         }
@@ -238,34 +219,19 @@ impl QuicMeter {
             return;
         }
         self.looked = now;
-        let stats = self.quic.stats();
-        let path = stats.path;
-        let rate = self
-            .controller
-            .as_ref()
-            .and_then(Handle::take_delivery_rate);
-        // Probes for a larger MTU are made to be lost.
-        let sent = path.sent_packets.saturating_sub(path.lost_plpmtud_probes);
-        self.snapshot = Snapshot {
-            packets_sent: sent,
-            packets_lost: path.lost_packets,
-            min_rtt: path.min_rtt,
-            srtt: path.rtt,
-            delivery_rate: rate.map(|(bytes, _)| Rate::from_bits_per_sec(bytes.saturating_mul(8))),
-            app_limited: rate.is_some_and(|(_, app_limited)| app_limited),
-            acked: self.controller.as_ref().map_or(0, Handle::acked_bytes),
-            since_ack: Duration::ZERO,
-            closed: false,
-        };
-        self.conn.uploads.note_rtt(path.rtt);
+        let Counts {
+            snapshot,
+            stream_frames,
+            datagrams,
+        } = self.quic.count();
+        self.snapshot = snapshot;
+        self.conn.uploads.note_rtt(snapshot.srtt);
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        if self.keep_alive.look(now, stats.udp_rx.datagrams) {
+        if self.keep_alive.look(now, datagrams) {
             self.nudge();
         }
-        let taken = self
-            .streamed
-            .look(now, stats.frame_tx.stream, &self.snapshot);
+        let taken = self.streamed.look(now, stream_frames, &self.snapshot);
         self.patience.look(now, taken, sending);
     }
 
@@ -289,9 +255,9 @@ impl QuicMeter {
 
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
-        let Some(controller) = self.controller.clone() else {
+        if !self.quic.is_controlled() {
             return;
-        };
+        }
         let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
         if !self.conn.has_other_paths() {
             self.watcher = None;
@@ -303,12 +269,12 @@ impl QuicMeter {
         }
         let mut watcher = self.watcher.take();
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
-        let flight = |conn: &Conn| Some(conn.of_path(flight(&controller)?));
-        while let Some(signal) = watching.poll(cx, || flight(&self.conn)) {
+        while let Some(signal) = watching.poll(cx, || Some(self.conn.of_path(self.quic.flight()?)))
+        {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
-                    self.failover(&controller);
+                    self.failover();
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {
@@ -322,9 +288,9 @@ impl QuicMeter {
     }
 
     /// Makes the connection send over its new path at once: new data, for which the controller makes
-    /// room, and in any case a frame that the client acknowledges. It tells what was lost.
-    fn failover(&mut self, controller: &Handle) {
-        controller.failover(Instant::now());
+    /// room, and in any case a frame that the client acknowledges. Its acknowledgement shows what was lost.
+    fn failover(&mut self) {
+        self.quic.failover();
         self.nudge();
         self.conn.shared.metrics.on_failover(Transport::Quic);
     }
@@ -337,15 +303,15 @@ impl QuicMeter {
     }
 
     fn set_window(&self, window: u32) {
-        let window = VarInt::from_u32(window.saturating_add(self.nudges));
-        self.quic.set_receive_window(window);
+        self.quic
+            .set_receive_window(window.saturating_add(self.nudges));
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.
     fn steer(&mut self) {
         let mark = self.conn.mark();
         if self.route.is_moved(&self.conn) {
-            let now = Instant::now();
+            let now = clock::now();
             self.look(now);
             let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
             self.sample_route(now, idle);
@@ -356,7 +322,7 @@ impl QuicMeter {
             return;
         }
         self.steered = (mark != 0).then(|| {
-            let marks = Arc::clone(&self.conn.shared.marks);
+            let marks = Arc::clone(&self.marks);
             marks.set(destination, mark);
             Steered {
                 marks,
@@ -370,14 +336,11 @@ impl QuicMeter {
     fn follow(&mut self, now: Instant) {
         self.steer();
         let settings = self.conn.chosen().quic_settings();
-        let Some(controller) = &self.controller else {
-            return;
-        };
-        if self.settings.is_like(&settings) {
+        if !self.quic.is_controlled() || self.settings.is_like(&settings) {
             return;
         }
         self.settings = settings;
-        controller.change(settings);
+        self.quic.change(settings);
         let congestion = settings.algorithm.congestion();
         if congestion != self.conn.congestion() {
             self.reporter.switched(congestion, now);
@@ -390,3 +353,6 @@ impl QuicMeter {
         self.conn.ended(exchange, at, &self.snapshot);
     }
 }
+
+#[cfg(test)]
+mod tests;

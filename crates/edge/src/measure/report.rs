@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::sample::{Observation, Outcome, TransportSample};
+use hikyaku_core::client::sample::{Observation, Outcome, TransportSample};
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Arm, Congestion};
 use http::Method;

@@ -28,13 +28,16 @@
 
 mod log;
 mod paths;
+mod signal;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, Instant};
 
+use crate::transport::{Flight, Stall};
 use log::Log;
 use paths::Paths;
+pub(crate) use signal::Signal;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const MIN_PATIENCE: Duration = Duration::from_millis(7);
@@ -74,89 +77,6 @@ const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// longer than media wait for their next frames.
 const IDLE: Duration = Duration::from_millis(250);
-
-/// A transport's account of what is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flight {
-    /// What was sent since the beginning, in packets or bytes; what nobody acknowledges left out.
-    pub(crate) sent: u64,
-    /// What of it is neither acknowledged nor taken for lost.
-    pub(crate) in_flight: u64,
-    /// Grows with every acknowledgement of something new.
-    pub(crate) acked: u64,
-    /// When the last one came, as far as is known.
-    pub(crate) acked_at: Option<Instant>,
-    /// Of the oldest packets of each acknowledgement.
-    pub(crate) srtt: Duration,
-    /// Mean deviation of these.
-    pub(crate) rttvar: Duration,
-    /// Shortest of these over the path in use; zero where it is not known.
-    pub(crate) min_rtt: Duration,
-    /// What packets bear now, which tells paths apart.
-    pub(crate) mark: u32,
-    /// What one packet counts.
-    pub(crate) packet: u64,
-    /// Packets were taken for lost, and what was sent because of that is not acknowledged.
-    pub(crate) repairing: bool,
-    /// Grows with what the path that was last left delivers: on QUIC what was sent before; on TCP what is
-    /// acknowledged in order, as long as nothing is sent again.
-    pub(crate) former: u64,
-    /// What one packet counts there.
-    pub(crate) former_packet: u64,
-    /// What was sent again, where that makes `former` uncertain.
-    pub(crate) resent: u64,
-    /// What of it the receiver had already, as far as it tells: packets.
-    pub(crate) duplicates: u64,
-}
-
-impl Flight {
-    fn packets_in_flight(&self) -> u64 {
-        self.in_flight.div_ceil(self.packet.max(1))
-    }
-
-    /// Of a connection with this mark. Its min_rtt is that of the path in use if it has had no other.
-    pub(crate) fn on(self, mark: u32, has_moved: bool) -> Self {
-        let min_rtt = match has_moved {
-            true => Duration::ZERO,
-            false => self.min_rtt,
-        };
-        Self {
-            min_rtt,
-            mark,
-            ..self
-        }
-    }
-}
-
-/// Acknowledgements that were due stay away: the path in use may have become a black hole.
-///
-/// False alarms are possible, so what answers one should be cheap and easily taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stall {
-    /// When the client last acknowledged anything.
-    pub(crate) since: Instant,
-    /// Packets in flight.
-    pub(crate) in_flight: u64,
-    /// Those of them whose acknowledgement is overdue.
-    pub(crate) overdue: u64,
-    /// Smoothed round-trip time before.
-    pub(crate) srtt: Duration,
-}
-
-/// What a look at a transport tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Stalled(Stall),
-    /// Acknowledgements come again.
-    Resumed {
-        /// Since the last one before.
-        silent: Duration,
-        /// The path that was silent delivers: what was under way on it has come.
-        false_alarm: bool,
-    },
-    /// The same of a path that had been left, told later than [`Signal::Resumed`].
-    Delivered,
-}
 
 /// Watches the acknowledgements of one connection.
 #[derive(Debug)]

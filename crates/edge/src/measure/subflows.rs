@@ -10,6 +10,8 @@ use tokio::time::Sleep;
 use super::Flight;
 use super::stall::{Signal, Watch};
 
+use crate::clock;
+
 /// Between looks while there is no subflow.
 const LONELY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -44,7 +46,7 @@ impl SubflowWatcher {
             ack_delay,
             watches: Vec::new(),
             signals: Vec::new(),
-            next: Instant::now(),
+            next: clock::now(),
             timer: None,
         }
     }
@@ -60,7 +62,7 @@ impl SubflowWatcher {
             if let Some(signal) = self.signals.pop() {
                 return Some(signal);
             }
-            let now = Instant::now();
+            let now = clock::now();
             if now >= self.next {
                 self.look(now, &flights());
                 continue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use hikyaku_units::arm::Arm;
+use hikyaku_units::arm::{Arm, Transport};
 use tokio::time::Sleep;
 
 use super::held::HeldAck;
@@ -15,7 +15,10 @@ use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;
-use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, Terms};
+use super::{
+    Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport, Terms,
+};
+use crate::clock;
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -34,9 +37,9 @@ const ACK_DELAY: Duration = Duration::from_millis(40);
 
 /// Watches a socket until what was written to it is acknowledged.
 #[derive(Debug)]
-pub(crate) struct TcpMeter {
+pub(crate) struct TcpMeter<T = Socket> {
     conn: Arc<Conn>,
-    socket: Arc<Socket>,
+    socket: Arc<T>,
     /// Exchanges by the stream offset at which they are acknowledged whole.
     awaiting: VecDeque<(u64, Exchange)>,
     /// Some of these offsets are upper bounds, since the socket was full.
@@ -47,11 +50,11 @@ pub(crate) struct TcpMeter {
     patience: Patience,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
-    /// The same of MPTCP.
+    /// While there is another path to go to, of MPTCP.
     subflows: Option<SubflowWatcher>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
-    /// When a request that followed a response was last told apart from one beside it.
+    /// When a request that followed a response was last distinguished from one beside it.
     separated: Option<Instant>,
     held: HeldAck,
     snapshot: Snapshot,
@@ -60,12 +63,12 @@ pub(crate) struct TcpMeter {
     route: RouteReporter,
 }
 
-impl TcpMeter {
-    pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
-        let now = Instant::now();
+impl<T: TcpTransport> TcpMeter<T> {
+    /// Of a connection whose client is served by `terms`.
+    pub(crate) fn new(conn: Arc<Conn>, socket: Arc<T>, terms: Terms) -> Self {
+        let now = clock::now();
         let snapshot = socket.look().unwrap_or_default();
         conn.uploads.note_rtt(snapshot.srtt);
-        let patience = Patience::new(Terms::of(&conn.shared.live().config));
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             route: RouteReporter::new(conn.route_changes(), &snapshot),
@@ -78,7 +81,7 @@ impl TcpMeter {
             arrived: Vec::new(),
             load: Load::default(),
             content: ContentEnd::default(),
-            patience,
+            patience: Patience::new(terms),
             watcher: None,
             subflows: None,
             timer: None,
@@ -111,12 +114,12 @@ impl TcpMeter {
             if timer.as_mut().poll(cx).is_pending() {
                 return;
             }
-            self.look(Instant::now(), None);
+            self.look(clock::now(), None);
         }
         self.patience.rest();
     }
 
-    /// Tells a request that followed the last response, and acknowledges it, from one beside it: the
+    /// Distinguishes a request that followed the last response, and acknowledges it, from one beside it: the
     /// connection was idle in between, though nothing was acknowledged before.
     fn separate(&mut self, opened: Instant) {
         let Some((_, last)) = self.awaiting.back() else {
@@ -131,7 +134,7 @@ impl TcpMeter {
             return self.reporter.blur();
         }
         self.separated = Some(opened);
-        self.look(Instant::now(), Some(opened));
+        self.look(clock::now(), Some(opened));
     }
 
     /// To be called when the connection is over.
@@ -146,16 +149,16 @@ impl TcpMeter {
             // What says goodbye after a response, the client may not wait for.
             *end = end.saturating_sub(GOODBYE);
         }
-        let patience = Instant::now() + CLOSE_PATIENCE;
-        self.look(Instant::now(), None);
+        let patience = clock::now() + CLOSE_PATIENCE;
+        self.look(clock::now(), None);
         while let Some(interval) = self.interval()
             && !self.snapshot.closed
             && self.looked < patience
         {
             tokio::time::sleep(interval).await;
-            self.look(Instant::now(), None);
+            self.look(clock::now(), None);
         }
-        let now = Instant::now();
+        let now = clock::now();
         for (_, mut exchange) in std::mem::take(&mut self.awaiting) {
             exchange.complete = false;
             self.end(&exchange, now);
@@ -189,7 +192,7 @@ impl TcpMeter {
                 self.awaiting.push_back((written + above, exchange));
             } else {
                 self.refresh();
-                self.end(&exchange, Instant::now());
+                self.end(&exchange, clock::now());
             }
         }
     }
@@ -258,9 +261,10 @@ impl TcpMeter {
     /// Gives the socket the path and congestion control that were chosen since, and the largest rate.
     fn follow(&mut self, now: Instant) {
         self.steer();
-        self.conn.shared.set_pacing(&self.socket);
+        let max_pacing_rate = self.conn.shared.clients.max_pacing_rate();
+        self.socket.set_pacing(max_pacing_rate);
         let control = self.conn.chosen().tcp_control();
-        let Some(congestion) = self.conn.shared.set_congestion(&self.socket, control) else {
+        let Some(congestion) = self.socket.set_congestion(control) else {
             return;
         };
         if congestion != self.conn.congestion() {
@@ -274,10 +278,10 @@ impl TcpMeter {
         let mark = self.conn.mark();
         if self.route.is_moved(&self.conn) {
             self.refresh();
-            let now = Instant::now();
+            let now = clock::now();
             self.sample_route(now, now);
         }
-        self.conn.shared.set_mark(&self.socket, mark);
+        self.socket.set_mark(mark);
     }
 
     /// Leaves a path that carries nothing any more.
@@ -301,7 +305,9 @@ impl TcpMeter {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
-                    self.conn.shared.failover(&self.socket);
+                    if self.socket.failover() {
+                        self.conn.shared.metrics.on_failover(Transport::Tcp);
+                    }
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {
@@ -346,7 +352,7 @@ impl TcpMeter {
     }
 
     /// What it watches.
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
+    pub(crate) const fn socket(&self) -> &Arc<T> {
         &self.socket
     }
 
@@ -360,3 +366,6 @@ impl TcpMeter {
         self.conn.ended(exchange, at, &self.snapshot);
     }
 }
+
+#[cfg(test)]
+mod tests;

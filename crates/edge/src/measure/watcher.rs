@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-use super::stall::{Flight, Signal, Watch};
+use super::stall::{Signal, Watch};
+use crate::transport::Flight;
+
+use crate::clock;
 
 /// Between looks while nothing is known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(5);
@@ -21,7 +24,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(ack_delay: Duration) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             watch: Watch::new(now, ack_delay),
             next: now,
@@ -31,7 +34,7 @@ impl Watcher {
 
     /// Nothing is under way for a while.
     pub(super) fn rest(&mut self) {
-        let now = Instant::now();
+        let now = clock::now();
         self.watch.rest(now);
         self.next = now;
         self.timer = None;
@@ -45,7 +48,7 @@ impl Watcher {
         mut flight: impl FnMut() -> Option<Flight>,
     ) -> Option<Signal> {
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             if now >= self.next {
                 let Some(flight) = flight() else {
                     // No round-trip time yet.

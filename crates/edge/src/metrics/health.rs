@@ -20,7 +20,7 @@ impl Metrics {
             "connections_refused",
             "Connections refused or closed for a limit",
             Refusal::ALL
-                .map(|r| (vec![("limit", r.name())], value(&self.refused[r as usize])))
+                .map(|r| (vec![("limit", r.name())], value(&self.refused[r.index()])))
                 .to_vec(),
         );
         let failed = [

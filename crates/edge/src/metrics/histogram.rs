@@ -8,7 +8,7 @@ use hikyaku_units::arm::Version;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
-use super::{VERSIONS, add, value};
+use super::{add, value};
 
 /// Upper bounds of the response time buckets, in milliseconds.
 const RESPONSE_MS: [u64; 14] = [
@@ -50,7 +50,7 @@ pub(super) struct HistogramSnapshot {
 
 /// One histogram a version.
 #[derive(Debug)]
-pub(super) struct Histograms(pub(super) [(Version, HistogramSnapshot); VERSIONS.len()]);
+pub(super) struct Histograms(pub(super) [(Version, HistogramSnapshot); Version::ALL.len()]);
 
 impl EncodeMetric for Histograms {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {

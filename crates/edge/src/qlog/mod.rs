@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hikyaku_congestion::Handle;
-use hikyaku_core::key::Key;
+use hikyaku_core::client::key::Key;
 use hikyaku_units::{ByteSize, Timestamp};
 use parking_lot::Mutex;
 use quinn::{QlogConfig, QlogStream};
@@ -23,6 +23,8 @@ use serde_json::json;
 use pipe::Feed;
 pub(crate) use pipe::TraceBody;
 use recorder::Recorder;
+
+use crate::clock;
 
 /// Traces that may be asked for at once.
 const MAX_WANTED: usize = 16;
@@ -77,7 +79,7 @@ impl Traces {
         if wanted.len() >= MAX_WANTED {
             return Err(TooManyTraces);
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         let (feed, body) = pipe::new(begun + request.duration, request.size.bytes());
         feed.push(&header(request.client, now));
         wanted.push(Wanted {
@@ -133,7 +135,7 @@ impl Trace {
         local: SocketAddr,
         group: &str,
     ) -> Option<Self> {
-        feed.push(&started(begun.elapsed(), remote, local, group));
+        feed.push(&started(clock::since(begun), remote, local, group));
         feed.connection_began();
         let controller = Arc::default();
         let recorder = Recorder::new(feed, group, Arc::clone(&controller));

@@ -15,6 +15,8 @@ use tokio::time::Sleep;
 
 use super::{millis, record};
 
+use crate::clock;
+
 /// Bytes that wait for a slow reader; what comes then is dropped.
 const BUFFER: usize = 1 << 20;
 
@@ -22,7 +24,7 @@ const BUFFER: usize = 1 << 20;
 pub(super) fn new(deadline: Instant, limit: u64) -> (Feed, TraceBody) {
     let pipe = Arc::new(Pipe {
         open: AtomicBool::new(true),
-        begun: Instant::now(),
+        begun: clock::now(),
         limit,
         state: Mutex::default(),
     });
@@ -88,7 +90,7 @@ impl Pipe {
             let gap = std::mem::take(&mut state.gap);
             if gap > 0 {
                 state.take(&record(&json!({
-                    "time": millis(self.begun.elapsed()),
+                    "time": millis(clock::since(self.begun)),
                     "name": "hikyaku:events_dropped",
                     "data": { "events": gap },
                 })));
@@ -165,7 +167,7 @@ impl Drop for TraceBody {
 impl TraceBody {
     fn last(&self, state: &State) -> Vec<u8> {
         record(&json!({
-            "time": millis(self.pipe.begun.elapsed()),
+            "time": millis(clock::since(self.pipe.begun)),
             "name": "hikyaku:trace_ended",
             "data": {
                 "reason": state.end,

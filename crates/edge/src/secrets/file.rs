@@ -9,8 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{Kept, Secret};
-use crate::tls::TicketKey;
+use super::{Kept, Secret, TicketKey};
 
 /// Its name in `state.dir`.
 pub(super) const NAME: &str = "keys.json";

@@ -13,8 +13,8 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
-use super::window::UploadWindow;
-use crate::config::Config;
+use crate::sections::{Limits, Timeouts};
+use crate::uploads::UploadWindow;
 use hikyaku_content::{BoxError, RequestBody};
 
 type Refusal = (StatusCode, &'static str);
@@ -74,7 +74,8 @@ impl LimitedBody {
     pub(crate) fn limit(
         request: Request<RequestBody>,
         uploads: &Arc<UploadWindow>,
-        config: &Config,
+        limits: &Limits,
+        timeouts: &Timeouts,
     ) -> (Result<Request<RequestBody>, Refusal>, Outcome) {
         if request.body().is_end_stream() {
             return (Ok(request), Outcome::default());
@@ -83,9 +84,9 @@ impl LimitedBody {
             // What comes on a tunnel is no content (RFC 9110 §9.3.6).
             Method::CONNECT => (u64::MAX, None, Rest::Nothing),
             _ => (
-                config.limits.body_size.bytes(),
-                Some(config.timeouts.body),
-                Rest::Discard(config.timeouts.linger),
+                limits.body_size.bytes(),
+                Some(timeouts.body),
+                Rest::Discard(timeouts.linger),
             ),
         };
         let too_large = request.body().size_hint().lower() > max;
@@ -215,8 +216,8 @@ mod tests {
     use http_body_util::StreamBody;
     use tokio::sync::mpsc;
 
-    use super::super::window::UploadMemory;
     use super::*;
+    use crate::uploads::UploadMemory;
 
     /// A request whose body has 100 frames of 1000 bytes, each of which is noted when it is
     /// read. `headers` are set.
@@ -247,12 +248,14 @@ mod tests {
             ("asked", &[("expect", "100-continue")], 1, 1 << 20, 100),
         ];
         for &(name, headers, frames, limit, want) in cases {
-            let mut config = Config::default();
-            config.limits.body_size = ByteSize::from_bytes(limit);
+            let limits = Limits {
+                body_size: ByteSize::from_bytes(limit),
+                ..Limits::default()
+            };
             let (request, mut noted) = request(headers);
-            let memory = [(); 2].map(|()| Arc::new(UploadMemory::new(config.limits.upload_memory)));
+            let memory = [(); 2].map(|()| Arc::new(UploadMemory::new(limits.upload_memory)));
             let uploads = Arc::new(UploadWindow::new(memory, 0));
-            let (limited, _) = LimitedBody::limit(request, &uploads, &config);
+            let (limited, _) = LimitedBody::limit(request, &uploads, &limits, &Timeouts::default());
             let mut body = limited.unwrap().into_body();
             for _ in 0..frames {
                 if body.frame().await.unwrap().is_err() {

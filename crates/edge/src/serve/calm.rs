@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::clock;
 use crate::metrics::Refusal;
 use crate::shared::Shared;
 
@@ -127,7 +128,7 @@ impl<T> Calm<T> {
         Self {
             io,
             frames: Frames::new(),
-            allowance: Allowance::new(Instant::now()),
+            allowance: Allowance::new(clock::now()),
             sent: 0,
             shared,
         }
@@ -140,7 +141,7 @@ impl<T> Calm<T> {
         }
         let sent = self.sent;
         self.sent %= BYTES_EACH;
-        if self.allowance.take(Instant::now(), idle, sent) {
+        if self.allowance.take(clock::now(), idle, sent) {
             return Ok(());
         }
         self.shared.metrics.on_refusal(Refusal::Flood);

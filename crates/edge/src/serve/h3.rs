@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, ready};
 
-use hikyaku_core::sample::UdpEvent;
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_h3_quinn::{
     Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
 };
 use http::{Method, Request, Response, StatusCode};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::idle::IdleTimer;
 use super::interim::{Coming, Next};
+use super::quic::max_idle;
 use super::turns::Slice;
-use super::{executor, respond};
+use super::{Answerer, Service, executor};
 use crate::conn::Conn;
-use crate::measure::{Acknowledged, QuicMeter, Ticket};
+use crate::ledger::Ticket;
+use crate::measure::{Acknowledged, QuicMeter, Quinn};
 use crate::metrics::Refusal;
-use crate::shared::Live;
 use hikyaku_content::{Body, Interim, Protocol};
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
@@ -33,20 +33,29 @@ use stop::{Step, Stopping};
 /// Serves a connection until it ends, or until the server stops and its requests are
 /// answered. `complete` tells whether its handshake is.
 pub(super) async fn serve(
-    conn: Arc<Conn>,
+    answerer: Answerer,
     quic: quinn::Connection,
     complete: Arc<AtomicBool>,
-    stop: CancellationToken,
 ) -> Result<(), StreamError> {
+    let Answerer { conn, site } = &answerer;
+    let (conn, site) = (Arc::clone(conn), Arc::clone(site));
+    let service = site.service_full();
     let acknowledged = Arc::new(Acknowledged::default());
     let handler = Handler {
         acknowledged: Arc::clone(&acknowledged),
         complete,
-        conn: Arc::clone(&conn),
+        answerer,
     };
-    let mut meter = QuicMeter::new(Arc::clone(&conn), quic.clone(), Arc::clone(&acknowledged));
+    let mut meter = QuicMeter::new(
+        Arc::clone(&conn),
+        Quinn::from(quic.clone()),
+        acknowledged,
+        Arc::clone(&site.marks),
+        service.terms(),
+        max_idle(&service.timeouts),
+    );
     let mut requests = JoinSet::new();
-    let result = run(&conn, &quic, handler, &mut requests, &mut meter, stop).await;
+    let result = run(&quic, handler, &mut requests, &mut meter, &service).await;
     // Fatal for UDP's reputation only if the client was left waiting.
     let died = matches!(quic.close_reason(), Some(quinn::ConnectionError::TimedOut));
     if died && (meter.has_unacknowledged() || conn.ledger.load().in_flight > 0) {
@@ -58,18 +67,18 @@ pub(super) async fn serve(
 }
 
 async fn run(
-    conn: &Conn,
     quic: &quinn::Connection,
     handler: Handler,
     requests: &mut JoinSet<()>,
     meter: &mut QuicMeter,
-    stop: CancellationToken,
+    service: &Service,
 ) -> Result<(), StreamError> {
-    let live = conn.shared.live_full();
-    let mut http = Server::new(quic.clone(), config(&live));
     let handler = Arc::new(handler);
+    let Answerer { conn, site } = &handler.answerer;
+    let (conn, stop) = (Arc::clone(conn), site.stop.clone());
+    let mut http = Server::new(quic.clone(), config(service));
     let mut stopping = Stopping::new(stop, quic.clone());
-    let mut idle = IdleTimer::new(live.config.timeouts.idle);
+    let mut idle = IdleTimer::new(service.timeouts.idle);
     let mut slice = Slice::default();
     loop {
         let event = poll_fn(|cx| {
@@ -80,7 +89,7 @@ async fn run(
             if let Poll::Ready(step) = stopping.poll(cx) {
                 return Poll::Ready(Event::Stop(step));
             }
-            if !stopping.has_begun() && idle.poll(cx, conn).is_ready() {
+            if !stopping.has_begun() && idle.poll(cx, &conn).is_ready() {
                 stopping.begin();
                 return Poll::Ready(Event::Stop(Step::Announce));
             }
@@ -99,7 +108,7 @@ async fn run(
                 }
                 while requests.try_join_next().is_some() {}
             }
-            Event::Accepted(Err(error)) => return ended(conn, error),
+            Event::Accepted(Err(error)) => return ended(&conn, error),
             Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),
             Event::Stop(Step::Refuse) => http.shutdown(Shutdown::Refuse),
             Event::Stop(Step::Look) => {
@@ -120,12 +129,12 @@ async fn run(
 }
 
 /// What a connection allows its client.
-fn config(live: &Live) -> Config {
-    let limits = &live.config.limits;
+fn config(service: &Service) -> Config {
+    let limits = &service.limits;
     Config {
         max_field_section_size: limits.header_size.bytes(),
         max_requests: limits.streams.into(),
-        connect_protocol: live.content.has_tunnels(),
+        connect_protocol: service.content.has_tunnels(),
         ..Config::default()
     }
 }
@@ -161,7 +170,7 @@ enum Event {
 
 /// Answers the requests of a connection.
 struct Handler {
-    conn: Arc<Conn>,
+    answerer: Answerer,
     acknowledged: Arc<Acknowledged>,
     /// The handshake is, so that no request may have been replayed any more (RFC 8470).
     complete: Arc<AtomicBool>,
@@ -174,7 +183,7 @@ impl Handler {
             sending,
         } = request;
         let mut answer = Answer::new(sending);
-        let patience = self.conn.shared.live().config.timeouts.header;
+        let patience = self.answerer.site.service().timeouts.header;
         let head = match tokio::time::timeout(patience, receiving.head()).await {
             Ok(Ok(head)) => head,
             Ok(Err(StreamError::TooLarge)) => {
@@ -193,7 +202,7 @@ impl Handler {
         };
         answer.answers(&head);
         let request = request_of(head);
-        let mut ticket = self.conn.ledger.open(&request);
+        let mut ticket = self.answerer.conn.ledger.open(&request);
         // In a box, since it takes more memory than a response that waits for its client.
         let responding = Box::pin(self.respond(request, receiving, &mut answer, &mut ticket));
         let Some(response) = responding.await else {
@@ -222,7 +231,7 @@ impl Handler {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
             return Some(refused(StatusCode::TOO_EARLY, ticket));
         }
-        let has_interim = self.conn.shared.live().content.has_interim_responses();
+        let has_interim = self.answerer.site.service().content.has_interim_responses();
         let (interim, heads) = has_interim.then(Interim::channel).unzip();
         let responding = async {
             let mut request = match receive::with_body(request, receiving).await {
@@ -235,7 +244,7 @@ impl Handler {
             if let Some(interim) = interim {
                 request.extensions_mut().insert(interim);
             }
-            respond(&self.conn, request, ticket).await
+            self.answerer.respond(request, ticket).await
         };
         let responding = pin!(responding);
         let mut coming = Coming::new(heads, responding);

@@ -18,11 +18,10 @@ use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
 use super::tls_io::FlushedByDriver;
 use super::turns::Slice;
-use super::window::{FIRST_WINDOW, stream_window};
-use super::{executor, respond};
-use crate::config::Config;
-use crate::conn::Conn;
-use crate::measure::{Content, MeteredIo, Ticket, TrackedBody};
+use super::{Answerer, Service, executor};
+use crate::ledger::Ticket;
+use crate::measure::{Content, MeteredIo, TrackedBody};
+use crate::uploads::{FIRST_WINDOW, stream_window};
 use hikyaku_content::HeaderSize;
 use hikyaku_content::Http2Body;
 use hikyaku_content::{Body, BoxError, Interim, Protocol, RequestBody};
@@ -39,7 +38,7 @@ type Io = Calm<FlushedByDriver<MeteredIo>>;
 
 /// A connection.
 pub(super) struct Http2 {
-    conn: Arc<Conn>,
+    answerer: Arc<Answerer>,
     state: State,
     /// What streams shall have, where they do not have it yet.
     stream_window: Option<u32>,
@@ -55,21 +54,21 @@ enum State {
 
 impl Http2 {
     /// Serves the client at the other end of `io`.
-    pub(super) fn new(io: Io, conn: &Arc<Conn>, config: &Config) -> Self {
-        let header_size = HeaderSize::from(config.limits.header_size);
+    pub(super) fn new(io: Io, answerer: &Arc<Answerer>, service: &Service) -> Self {
+        let header_size = HeaderSize::from(service.limits.header_size);
         let mut settings = h2::server::Builder::new();
         settings
-            .max_concurrent_streams(config.limits.streams)
+            .max_concurrent_streams(service.limits.streams)
             .max_header_list_size(header_size.list_size())
             .max_send_buffer_size(SEND_BUFFER)
             .max_local_error_reset_streams(Some(STREAM_ERRORS))
             .initial_window_size(stream_window(FIRST_WINDOW))
             .initial_connection_window_size(FIRST_WINDOW);
-        if conn.shared.live().content.has_tunnels() {
+        if service.content.has_tunnels() {
             settings.enable_connect_protocol();
         }
         Self {
-            conn: Arc::clone(conn),
+            answerer: Arc::clone(answerer),
             state: State::Beginning(settings.handshake(io)),
             stream_window: None,
             stopping: false,
@@ -92,7 +91,7 @@ impl DriveHttp for Http2 {
                     this.state = State::Serving(connection);
                 }
                 State::Serving(connection) => {
-                    if let Some(window) = this.conn.uploads.poll_changed(cx) {
+                    if let Some(window) = this.answerer.conn.uploads.poll_changed(cx) {
                         connection.set_target_window_size(window);
                         this.stream_window = Some(stream_window(window));
                     }
@@ -106,7 +105,7 @@ impl DriveHttp for Http2 {
                         return Poll::Ready(Ok(()));
                     };
                     let (request, reply) = accepted?;
-                    let answering = Box::pin(answer(Arc::clone(&this.conn), request, reply));
+                    let answering = Box::pin(answer(Arc::clone(&this.answerer), request, reply));
                     if let Some(waiting) = executor::start(answering) {
                         tokio::spawn(waiting);
                     }
@@ -124,18 +123,22 @@ impl DriveHttp for Http2 {
 }
 
 /// Answers a request, unless the client gives it up.
-async fn answer(conn: Arc<Conn>, request: Request<RecvStream>, mut reply: SendResponse<Content>) {
-    if let Err(error) = try_answer(&conn, request, &mut reply).await {
+async fn answer(
+    answerer: Arc<Answerer>,
+    request: Request<RecvStream>,
+    mut reply: SendResponse<Content>,
+) {
+    if let Err(error) = try_answer(&answerer, request, &mut reply).await {
         tracing::debug!("HTTP/2 response: {error}");
     }
 }
 
 async fn try_answer(
-    conn: &Arc<Conn>,
+    answerer: &Answerer,
     mut request: Request<RecvStream>,
     reply: &mut SendResponse<Content>,
 ) -> Result<(), h2::Error> {
-    let mut ticket = conn.ledger.open(&request);
+    let mut ticket = answerer.conn.ledger.open(&request);
     let is_head = request.method() == Method::HEAD;
     // RFC 8441 §5: a connection that was reset is a stream that is cancelled.
     let broken_off = match *request.method() {
@@ -151,7 +154,7 @@ async fn try_answer(
     let upload = Upload(Http2Body::new(stream, &head.headers));
     let request = Request::from_parts(head, RequestBody::new(upload));
     // In a box, since it takes more memory than a response that waits for its client.
-    let response = Box::pin(respond_in_time(conn, request, reply, &mut ticket)).await?;
+    let response = Box::pin(respond_in_time(answerer, request, reply, &mut ticket)).await?;
     let length = length_to_announce(&response).filter(|_| !is_head);
     let (mut head, body) = response.into_parts();
     if let Some(length) = length {
@@ -172,17 +175,17 @@ async fn try_answer(
 
 /// Waits for the response, and sends what comes before it, unless the client gives up.
 async fn respond_in_time(
-    conn: &Arc<Conn>,
+    answerer: &Answerer,
     mut request: Request<RequestBody>,
     reply: &mut SendResponse<Content>,
     ticket: &mut Ticket,
 ) -> Result<Response<Body>, h2::Error> {
-    let has_interim = conn.shared.live().content.has_interim_responses();
+    let has_interim = answerer.site.service().content.has_interim_responses();
     let (interim, heads) = has_interim.then(Interim::channel).unzip();
     if let Some(interim) = interim {
         request.extensions_mut().insert(interim);
     }
-    let responding = pin!(respond(conn, request, ticket));
+    let responding = pin!(answerer.respond(request, ticket));
     let mut coming = Coming::new(heads, responding);
     loop {
         let mut next = pin!(coming.next());

@@ -2,10 +2,11 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::Sleep;
 
+use crate::clock;
 use crate::conn::Conn;
 
 /// Notices that a connection has had no request for a time. Whether the client keeps it alive by
@@ -30,11 +31,11 @@ impl IdleTimer {
             ready!(self.timer.as_mut().poll(cx));
             let since = match conn.ledger.load().in_flight {
                 0 => conn.ledger.idle_since(),
-                _ => Some(Instant::now()),
+                _ => Some(clock::now()),
             };
-            let since = since.unwrap_or_else(|| Instant::now() - conn.age());
+            let since = since.unwrap_or_else(|| clock::now() - conn.age());
             let deadline = since + self.timeout;
-            if deadline <= Instant::now() {
+            if deadline <= clock::now() {
                 return Poll::Ready(());
             }
             self.timer.as_mut().reset(deadline.into());

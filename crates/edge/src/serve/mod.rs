@@ -10,15 +10,12 @@ mod head;
 mod http2;
 mod idle;
 mod interim;
-mod marked;
-mod pace;
 mod plain;
 mod quic;
+mod site;
 mod tcp;
 mod tls_io;
 mod turns;
-mod unvalidated;
-mod window;
 
 use std::sync::Arc;
 
@@ -28,82 +25,92 @@ use http_body::Body as _;
 
 use crate::budget;
 use crate::conn::Conn;
-use crate::measure::Ticket;
+use crate::ledger::Ticket;
 use crate::metrics::add;
-use crate::shared::Live;
-pub(crate) use body::LimitedBody;
+use crate::pace::paced;
+use body::LimitedBody;
 use check::check;
 pub(crate) use connection_ids::QuicKeys;
 use hikyaku_content::{Body, ErrorReason, RequestBody, Stopping, omit_content};
-pub(crate) use marked::{MarkedSocket, Marks};
-pub(crate) use pace::Pacer;
 pub use quic::QuicError;
-pub(crate) use quic::{QuicConfig, QuicListener, max_idle};
+pub(crate) use quic::{QuicConfig, QuicListener};
+pub(crate) use site::{Service, Site};
 pub(crate) use tcp::TcpAcceptor;
-pub(crate) use turns::Turns;
-pub(crate) use window::{FIRST_WINDOW, UploadMemory, UploadWindow};
 
-/// Answers a request: checks what no content has to care for, and applies the
-/// connection's decision to the response.
-pub(crate) async fn respond(
-    conn: &Arc<Conn>,
-    request: Request<RequestBody>,
-    ticket: &mut Ticket,
-) -> Response<Body> {
-    let live = conn.shared.live_full();
-    conn.meet(request.headers());
-    let path = conn.route().map(|_| request.uri().clone());
-    let method = request.method().clone();
-    let header_size = live.config.limits.header_size.into();
-    let checked = check(&request, conn.peer.version, header_size);
-    // Limited in any case, since that has the client get the answer whatever it still sends.
-    let (request, outcome) = LimitedBody::limit(request, &conn.uploads, &live.config);
-    let mut response = match (checked, request) {
-        (Err((status, reason)), _) | (Ok(()), Err((status, reason))) => {
-            last(conn.peer.version, status, reason)
-        }
-        (Ok(()), Ok(request)) => {
-            let response = answer(conn, &live, request).await;
-            match outcome.failure() {
-                Some((status, reason)) => last(conn.peer.version, status, reason),
-                None => response,
-            }
-        }
-    };
-    omit_content(&method, &mut response);
-    let headers = response.headers_mut();
-    headers
-        .entry(header::SERVER)
-        .or_insert(HeaderValue::from_static("hikyaku"));
-    conn.apply(headers);
-    ticket.answered(&response);
-    if let (Some(route), Some(path)) = (conn.route(), path) {
-        let length = response.body().size_hint().exact();
-        ticket.sends(route.begin(path.path(), response.headers(), length));
-    }
-    let response = budget::bounded(response, conn.account());
-    match conn.pacing() {
-        Some((pacer, rate)) => pace::paced(response, pacer, rate),
-        None => response,
-    }
+/// Answers the requests of one connection.
+#[derive(Debug)]
+pub(crate) struct Answerer {
+    conn: Arc<Conn>,
+    site: Arc<Site>,
 }
 
-/// Lets the content answer, and spreads its pages where there are shards.
-async fn answer(conn: &Conn, live: &Live, mut request: Request<RequestBody>) -> Response<Body> {
-    Stopping::attach(&conn.shared.stop, &mut request);
-    let Some(shards) = &live.shards else {
-        return live.content.respond(request, &conn.peer).await;
-    };
-    let treatment = shards.prepare(&mut request, || conn.connections().n);
-    let response = live.content.respond(request, &conn.peer).await;
-    let Some(treatment) = treatment else {
-        return response;
-    };
-    let (response, spread) = shards.finish(treatment, response);
-    if spread {
-        add(&conn.shared.metrics.pages_spread, 1);
+impl Answerer {
+    /// Answers a request: checks what no content has to care for, and applies the
+    /// connection's decision to the response.
+    async fn respond(&self, request: Request<RequestBody>, ticket: &mut Ticket) -> Response<Body> {
+        let conn = &self.conn;
+        let service = self.site.service_full();
+        conn.meet(request.headers());
+        let path = conn.route().map(|_| request.uri().clone());
+        let method = request.method().clone();
+        let mut response = self.checked(&service, request).await;
+        omit_content(&method, &mut response);
+        let headers = response.headers_mut();
+        headers
+            .entry(header::SERVER)
+            .or_insert(HeaderValue::from_static("hikyaku"));
+        conn.apply(headers);
+        ticket.answered(&response);
+        if let (Some(route), Some(path)) = (conn.route(), path) {
+            let length = response.body().size_hint().exact();
+            ticket.sends(route.begin(path.path(), response.headers(), length));
+        }
+        let response = budget::bounded(response, conn.account());
+        match conn.pacing() {
+            Some((pacer, rate)) => paced(response, pacer, rate),
+            None => response,
+        }
     }
-    response
+
+    /// Lets the content answer what is a request, and within the limits.
+    async fn checked(&self, service: &Service, request: Request<RequestBody>) -> Response<Body> {
+        let version = self.conn.peer.version;
+        let checked = check(&request, version, service.limits.header_size.into());
+        // Limited in any case, since that has the client get the answer whatever it still sends.
+        let (limits, timeouts) = (&service.limits, &service.timeouts);
+        let (request, outcome) = LimitedBody::limit(request, &self.conn.uploads, limits, timeouts);
+        match (checked, request) {
+            (Err((status, reason)), _) | (Ok(()), Err((status, reason))) => {
+                last(version, status, reason)
+            }
+            (Ok(()), Ok(request)) => {
+                let response = self.answer(service, request).await;
+                match outcome.failure() {
+                    Some((status, reason)) => last(version, status, reason),
+                    None => response,
+                }
+            }
+        }
+    }
+
+    /// Lets the content answer, and spreads its pages where there are shards.
+    async fn answer(&self, service: &Service, mut request: Request<RequestBody>) -> Response<Body> {
+        let conn = &self.conn;
+        Stopping::attach(&self.site.stop, &mut request);
+        let Some(shards) = &service.shards else {
+            return service.content.respond(request, &conn.peer).await;
+        };
+        let treatment = shards.prepare(&mut request, || conn.connections().n);
+        let response = service.content.respond(request, &conn.peer).await;
+        let Some(treatment) = treatment else {
+            return response;
+        };
+        let (response, spread) = shards.finish(treatment, response);
+        if spread {
+            add(&conn.shared.metrics.pages_spread, 1);
+        }
+        response
+    }
 }
 
 /// Refuses a request after which an HTTP/1.1 connection ends: nothing that follows a malformed one can

@@ -8,29 +8,26 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_congestion::{Factory, SEND_WINDOW};
-use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::UdpEvent;
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{
     Connecting, ConnectionError, Endpoint, IdleTimeout, Incoming, TransportConfig, VarInt,
 };
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection_ids::QuicKeys;
-use super::h3;
-use super::unvalidated::{Handshaking, Unvalidated};
-use super::window::FIRST_WINDOW;
-use crate::config::Config;
+use super::{Answerer, Service, Site, h3};
 use crate::conn::Conn;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::metrics::add;
 use crate::mptcp::Mptcp;
 use crate::qlog::Trace;
-use crate::shared::Shared;
+use crate::sections::{Limits, Timeouts};
 use crate::transport::TransportChoice;
+use crate::unvalidated::{Handshaking, Unvalidated};
+use crate::uploads::FIRST_WINDOW;
 use hikyaku_content::Peer;
 
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
@@ -49,8 +46,8 @@ const RETRY_ABOVE_OF_ADDRESS: usize = 32;
 
 /// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1): later than one
 /// without requests is ended in order, where that comes first.
-pub(crate) fn max_idle(config: &Config) -> Duration {
-    let idle = config.timeouts.idle;
+pub(super) fn max_idle(timeouts: &Timeouts) -> Duration {
+    let idle = timeouts.idle;
     idle.saturating_add(ORDERLY_END).min(MAX_IDLE)
 }
 
@@ -75,19 +72,21 @@ impl QuicConfig {
     pub(crate) fn new(
         tls: rustls::ServerConfig,
         keys: &QuicKeys,
-        config: &Config,
+        min_cwnd: Option<u64>,
+        limits: &Limits,
+        timeouts: &Timeouts,
     ) -> Result<Self, QuicError> {
-        check_min_cwnd(&config.policy)?;
+        check_min_cwnd(min_cwnd)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
-        let max_idle = max_idle(config)
+        let max_idle = max_idle(timeouts)
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
             server: quinn::ServerConfig::new(Arc::new(crypto), keys.tokens()),
             max_idle,
-            max_streams: VarInt::from_u32(config.limits.streams),
-            stream_window: VarInt::from_u32(config.limits.upload_window() / 2),
+            max_streams: VarInt::from_u32(limits.streams),
+            stream_window: VarInt::from_u32(limits.upload_window() / 2),
         })
     }
 
@@ -121,11 +120,10 @@ impl QuicConfig {
 }
 
 /// Refuses a floor that no connection can reach.
-fn check_min_cwnd(policy: &PolicyConfig) -> Result<(), QuicError> {
-    let Some(bytes) = policy.min_cwnd.bytes() else {
-        return Ok(());
-    };
-    if bytes > SEND_WINDOW {
+fn check_min_cwnd(min_cwnd: Option<u64>) -> Result<(), QuicError> {
+    if let Some(bytes) = min_cwnd
+        && bytes > SEND_WINDOW
+    {
         return Err(QuicError(format!(
             "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
              connection may have in flight"
@@ -139,9 +137,8 @@ pub(crate) struct QuicListener {
     pub(crate) endpoint: Endpoint,
     pub(crate) local: SocketAddr,
     pub(crate) config: Arc<ArcSwap<QuicConfig>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) stop: CancellationToken,
     pub(crate) handshakes: Arc<AtomicUsize>,
     pub(crate) unvalidated: Arc<Unvalidated>,
 }
@@ -150,7 +147,7 @@ impl QuicListener {
     /// Accepts until the server stops.
     pub(crate) async fn run(self) {
         let this = Arc::new(self);
-        let stop = &this.stop;
+        let stop = &this.site.stop;
         while let Some(Some(incoming)) = stop.run_until_cancelled(this.endpoint.accept()).await {
             this.meet(incoming);
         }
@@ -159,22 +156,18 @@ impl QuicListener {
     /// Finds a place for a client that comes, or asks for proof of its address.
     fn meet(self: &Arc<Self>, incoming: Incoming) {
         let remote = incoming.remote_address();
-        let limits = &self.shared.live().config.limits;
-        if incoming.may_retry() && self.asks_for_proof(remote, limits.quic_retry_above) {
-            add(&self.shared.metrics.quic_retries, 1);
+        let retry_above = self.site.service().limits.quic_retry_above;
+        if incoming.may_retry() && self.asks_for_proof(remote, retry_above) {
+            add(&self.site.shared.metrics.quic_retries, 1);
             // Fails only where `may_retry` would have been false.
             let _ = incoming.retry();
             return;
         }
-        let admission = match self.shared.connections.admit(remote.ip()) {
-            Ok(admission) => admission,
-            Err(refusal) => {
-                self.shared.refuse(remote.ip(), refusal);
-                // A refusal would make browsers avoid HTTP/3 for days; silence makes them
-                // use TCP.
-                incoming.ignore();
-                return;
-            }
+        let Some(admission) = self.site.admit(remote.ip()) else {
+            // A refusal would make browsers avoid HTTP/3 for days; silence makes them
+            // use TCP.
+            incoming.ignore();
+            return;
         };
         let validated = incoming.remote_address_validated();
         let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
@@ -184,20 +177,19 @@ impl QuicListener {
             .spawn(async move { this.serve(incoming, under_way, admission).await });
     }
 
-    async fn serve(&self, incoming: Incoming, mut under_way: UnderWay, mut admission: Admission) {
-        let shared = &self.shared;
+    async fn serve(&self, incoming: Incoming, mut under_way: UnderWay, admission: Admission) {
         let Some(begun) = self.begin(incoming).await else {
             return;
         };
-        let established = match establish(begun.connecting, shared).await {
+        let established = match establish(begun.connecting, &self.site.service_full()).await {
             Ok(established) => established,
             Err(error) => {
-                failed(shared, begun.remote, begun.validated, &error);
+                failed(&self.site, begun.remote, begun.validated, &error);
                 let unvalidated = under_way.unvalidated.take();
                 drop((admission, under_way));
                 if unvalidated.is_some() {
                     let last = tokio::time::sleep(LAST_PACKETS);
-                    self.stop.run_until_cancelled(last).await;
+                    self.site.stop.run_until_cancelled(last).await;
                 }
                 return;
             }
@@ -212,18 +204,23 @@ impl QuicListener {
             server_name: established.server_name,
         };
         let conn = Conn::open(
-            Arc::clone(shared),
+            Arc::clone(&self.site.shared),
             peer,
             begun.congestion,
             Some(Arc::default()),
             Mptcp::None,
-            admission.memory(SEND_WINDOW, &shared.live().config.limits),
+            admission.memory(SEND_WINDOW, &self.site.service().limits),
             begun.validated || established.early.is_none(),
         );
         let quic = established.quic;
-        admission.serves(LiveConnection::quic(&conn, quic.clone()));
-        let complete = completion(&conn, &quic, established.early, under_way);
-        if let Err(error) = h3::serve(conn, quic, complete, self.stop.clone()).await {
+        let live = LiveConnection::quic(&conn, quic.clone());
+        let _place = self.site.live.list(admission, live);
+        let answerer = Answerer {
+            conn,
+            site: Arc::clone(&self.site),
+        };
+        let complete = completion(&answerer, &quic, established.early, under_way);
+        if let Err(error) = h3::serve(answerer, quic, complete).await {
             tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
         }
     }
@@ -231,10 +228,10 @@ impl QuicListener {
     /// Begins the handshake when it is its turn; `None` if it can't be.
     async fn begin(&self, incoming: Incoming) -> Option<Begun> {
         let remote = incoming.remote_address();
-        let timeout = self.shared.live().config.timeouts.handshake;
-        let turn = self.shared.turns.turn(remote.ip());
+        let timeout = self.site.service().timeouts.handshake;
+        let turn = self.site.turns.turn(remote.ip());
         let Ok(_turn) = tokio::time::timeout(timeout, turn).await else {
-            add(&self.shared.metrics.handshakes_failed_quic, 1);
+            add(&self.site.shared.metrics.handshakes_failed_quic, 1);
             tracing::debug!(client = %remote, "QUIC connection: too many handshakes before it");
             incoming.ignore();
             return None;
@@ -242,10 +239,14 @@ impl QuicListener {
         tokio::task::yield_now().await;
         let local_ip = incoming.local_ip().unwrap_or(self.local.ip());
         let local = SocketAddr::new(local_ip, self.local.port());
-        let choice = self.shared.clients.transport(remote.ip(), Transport::Quic);
+        let choice = self
+            .site
+            .shared
+            .clients
+            .transport(remote.ip(), Transport::Quic);
         tracing::debug!(client = %remote, ?choice, "QUIC connection begins");
         let group = || incoming.orig_dst_cid().to_string();
-        let trace = self.shared.traces.of_connection(remote, local, group);
+        let trace = self.site.traces.of_connection(remote, local, group);
         let config = self.config.load().of_connection(&choice, trace.as_ref());
         let validated = incoming.remote_address_validated();
         match incoming.accept_with(config) {
@@ -258,7 +259,7 @@ impl QuicListener {
                 trace,
             }),
             Err(error) => {
-                add(&self.shared.metrics.handshakes_failed_quic, 1);
+                add(&self.site.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
                 None
             }
@@ -269,7 +270,7 @@ impl QuicListener {
     /// handshakes under way in all, or some of its address. Forged packets must not take the places of
     /// the client that has it.
     fn asks_for_proof(&self, remote: SocketAddr, retry_above: usize) -> bool {
-        let connections = &self.shared.connections;
+        let connections = &self.site.connections;
         self.handshakes.load(Ordering::Relaxed) >= retry_above
             || connections.beginning(remote.ip()) >= RETRY_ABOVE_OF_ADDRESS
     }
@@ -287,18 +288,18 @@ struct Begun {
 }
 
 /// Takes note of a handshake that failed. Without a proof of the address, somebody else may have begun it.
-fn failed(shared: &Shared, remote: SocketAddr, validated: bool, error: &io::Error) {
-    add(&shared.metrics.handshakes_failed_quic, 1);
+fn failed(site: &Site, remote: SocketAddr, validated: bool, error: &io::Error) {
+    add(&site.shared.metrics.handshakes_failed_quic, 1);
     if validated && error.kind() == io::ErrorKind::TimedOut {
-        shared.udp(remote.ip(), UdpEvent::Broke);
+        site.shared.udp(remote.ip(), UdpEvent::Broke);
     }
     tracing::debug!(client = %remote, "QUIC handshake: {error}");
 }
 
-/// Tells when the handshake is complete: before, requests may have been replayed (RFC 8470), from any
+/// Reports when the handshake is complete: before, requests may have been replayed (RFC 8470), from any
 /// address. One that takes too long ends the connection.
 fn completion(
-    conn: &Arc<Conn>,
+    answerer: &Answerer,
     quic: &quinn::Connection,
     early: Option<quinn::ZeroRttAccepted>,
     under_way: UnderWay,
@@ -307,13 +308,14 @@ fn completion(
     let Some(early) = early else {
         return complete;
     };
-    let (conn, quic, told) = (Arc::clone(conn), quic.clone(), Arc::clone(&complete));
+    let (conn, site) = (Arc::clone(&answerer.conn), Arc::clone(&answerer.site));
+    let (quic, reported) = (quic.clone(), Arc::clone(&complete));
     tokio::spawn(async move {
-        let timeout = conn.shared.live().config.timeouts.handshake;
+        let timeout = site.service().timeouts.handshake;
         match tokio::time::timeout(timeout, early).await {
             Ok(true) => {
                 conn.validate();
-                told.store(true, Ordering::Relaxed);
+                reported.store(true, Ordering::Relaxed);
             }
             Ok(false) => {}
             Err(_) => {
@@ -357,13 +359,12 @@ struct Established {
     early: Option<quinn::ZeroRttAccepted>,
 }
 
-async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Established> {
-    let live = shared.live_full();
+async fn establish(mut connecting: Connecting, service: &Service) -> io::Result<Established> {
     let handshake = async {
         let data = connecting.handshake_data().await?;
         let data = data.downcast::<HandshakeData>().ok();
         let server_name = data.and_then(|data| data.server_name).map(Arc::from);
-        if !live.config.tls.early_data {
+        if !service.early_data {
             return Ok((connecting.await?, server_name, None));
         }
         Ok(match connecting.into_0rtt() {
@@ -371,7 +372,7 @@ async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Es
             Err(connecting) => (connecting.await?, server_name, None),
         })
     };
-    let timeout = live.config.timeouts.handshake;
+    let timeout = service.timeouts.handshake;
     let established: Result<_, ConnectionError> = tokio::time::timeout(timeout, handshake).await?;
     let (quic, server_name, early) = established.map_err(io::Error::from)?;
     Ok(Established {
@@ -380,3 +381,6 @@ async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Es
         early,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,10 +17,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::TaskTracker;
 
 use super::calm::Calm;
@@ -28,18 +29,16 @@ use super::http2::Http2;
 use super::idle::IdleTimer;
 use super::interim::{Coming, InterimWriter, Next, WithInterim};
 use super::plain;
-use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
+use super::{Answerer, Service, Site};
 use crate::accept::AcceptFailures;
 use crate::budget::RESERVE;
-use crate::config::Config;
 use crate::conn::Conn;
 use crate::limits::Admission;
-use crate::live::LiveConnection;
-use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
+use crate::live::{LiveConnection, Place};
+use crate::measure::{MeteredIo, Socket, TcpMeter, TcpTransport, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
-use crate::shared::Shared;
 use hikyaku_content::HeaderSize;
 use hikyaku_content::{BoxError, Interim, Peer, RequestBody};
 
@@ -57,39 +56,36 @@ pub(crate) struct TcpAcceptor {
     /// Its clients have asked for MPTCP, and get TCP.
     pub(crate) refused: bool,
     pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) stop: CancellationToken,
 }
 
 impl TcpAcceptor {
     /// Accepts until the server stops.
     pub(crate) async fn run(self) {
-        let stop = self.stop.clone();
+        let stop = self.site.stop.clone();
         let failures = AcceptFailures::of("TCP");
         while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
             match accepted {
                 Ok((stream, remote)) => self.accept(stream, remote),
-                Err(error) => failures.pause(&error, &self.shared.metrics).await,
+                Err(error) => failures.pause(&error, &self.site.shared.metrics).await,
             }
         }
     }
 
     fn accept(&self, stream: TcpStream, remote: SocketAddr) {
-        let admission = match self.shared.connections.admit(remote.ip()) {
-            Ok(admission) => admission,
-            Err(refusal) => return self.shared.refuse(remote.ip(), refusal),
+        let Some(admission) = self.site.admit(remote.ip()) else {
+            return;
         };
         let acceptor = TlsAcceptor::from(self.tls.load_full());
-        let shared = Arc::clone(&self.shared);
-        let stop = self.stop.clone();
+        let site = Arc::clone(&self.site);
         let accepted = Accepted {
             stream,
             remote,
             refused: self.refused,
         };
         self.tasks.spawn(async move {
-            if let Err(error) = serve(accepted, acceptor, shared, stop, admission).await {
+            if let Err(error) = serve(accepted, acceptor, site, admission).await {
                 tracing::debug!(client = %remote, "TCP connection: {error}");
             }
         });
@@ -107,15 +103,12 @@ struct Accepted {
 async fn serve(
     accepted: Accepted,
     acceptor: TlsAcceptor,
-    shared: Arc<Shared>,
-    stop: CancellationToken,
+    site: Arc<Site>,
     admission: Admission,
 ) -> io::Result<()> {
     // In a box, since it takes ten times the memory of what follows.
-    let secured = Box::pin(handshake(accepted, acceptor, &shared)).await?;
-    Connection::open(secured, shared, stop, admission)?
-        .run()
-        .await
+    let secured = Box::pin(handshake(accepted, acceptor, &site)).await?;
+    Connection::open(secured, site, admission)?.run().await
 }
 
 /// A connection after its handshake.
@@ -127,11 +120,7 @@ struct Secured {
     mptcp: Mptcp,
 }
 
-async fn handshake(
-    accepted: Accepted,
-    acceptor: TlsAcceptor,
-    shared: &Shared,
-) -> io::Result<Secured> {
+async fn handshake(accepted: Accepted, acceptor: TlsAcceptor, site: &Site) -> io::Result<Secured> {
     let Accepted {
         stream,
         remote,
@@ -139,22 +128,13 @@ async fn handshake(
     } = accepted;
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
+    let shared = &site.shared;
     let choice = shared.clients.transport(remote.ip(), Transport::Tcp);
-    let socket = Socket::new(stream, remote.ip())?;
-    let congestion = shared.set_congestion(&socket, choice.tcp_control());
-    shared.set_pacing(&socket);
-    let timeout = shared.live().config.timeouts.handshake;
+    let socket = Socket::new(stream, remote.ip(), Arc::clone(&site.controls))?;
+    let congestion = socket.set_congestion(choice.tcp_control());
+    socket.set_pacing(shared.clients.max_pacing_rate());
     let io = MeteredIo(Arc::clone(&socket));
-    let handshake = async {
-        match plain::is_http(&socket).await? {
-            true => Err(plain::refuse(io).await),
-            false => shared.turns.run(remote.ip(), acceptor.accept(io)).await,
-        }
-    };
-    let tls = tokio::time::timeout(timeout, handshake).await;
-    let tls = tls
-        .unwrap_or_else(|late| Err(late.into()))
-        .inspect_err(|_| add(&shared.metrics.handshakes_failed_tcp, 1))?;
+    let tls = secure(io, plain::is_http(&socket), &acceptor, site, remote.ip()).await?;
     let mptcp = match shared.egress {
         Some(_) if refused => Mptcp::Refused,
         Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
@@ -169,7 +149,28 @@ async fn handshake(
     })
 }
 
-fn peer(tls: &TlsStream<MeteredIo>, remote: SocketAddr, local: SocketAddr) -> Peer {
+/// Completes the TLS handshake of a client within its time, a step at a turn. One that `is_http` in the
+/// clear is refused.
+async fn secure<T: AsyncRead + AsyncWrite + Unpin>(
+    io: T,
+    is_http: impl Future<Output = io::Result<bool>>,
+    acceptor: &TlsAcceptor,
+    site: &Site,
+    client: IpAddr,
+) -> io::Result<TlsStream<T>> {
+    let timeout = site.service().timeouts.handshake;
+    let handshake = async {
+        match is_http.await? {
+            true => Err(plain::refuse(io).await),
+            false => site.turns.run(client, acceptor.accept(io)).await,
+        }
+    };
+    let tls = tokio::time::timeout(timeout, handshake).await;
+    tls.unwrap_or_else(|late| Err(late.into()))
+        .inspect_err(|_| add(&site.shared.metrics.handshakes_failed_tcp, 1))
+}
+
+fn peer<T>(tls: &TlsStream<T>, remote: SocketAddr, local: SocketAddr) -> Peer {
     let (_, session) = tls.get_ref();
     let version = match session.alpn_protocol() {
         Some(b"h2") => Version::H2,
@@ -194,19 +195,19 @@ pub(super) trait DriveHttp {
     fn stop(self: Pin<&mut Self>);
 }
 
-fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
-    let conn = Arc::clone(conn);
-    let header_size = HeaderSize::from(config.limits.header_size);
+fn http1(tls: TlsIo<MeteredIo>, answerer: &Arc<Answerer>, service: &Service) -> Driving {
+    let answerer = Arc::clone(answerer);
+    let header_size = HeaderSize::from(service.limits.header_size);
     let (tls, writer) = WithInterim::new(tls);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(config.timeouts.header)
+        .header_read_timeout(service.timeouts.header)
         .max_headers(header_size.fields())
         .max_header_size(header_size.head_size())
         .max_buf_size(header_size.buffer())
         .serve_connection(
             TokioIo::new(tls),
-            service_fn(move |request| answer(Arc::clone(&conn), request, Some(writer.clone()))),
+            service_fn(move |request| answer(Arc::clone(&answerer), request, Some(writer.clone()))),
         )
         .with_upgrades();
     Box::pin(connection)
@@ -230,22 +231,22 @@ where
 }
 
 async fn answer(
-    conn: Arc<Conn>,
+    answerer: Arc<Answerer>,
     request: Request<Incoming>,
     writer: Option<InterimWriter>,
 ) -> Result<Response<TrackedBody>, Infallible> {
-    let mut ticket = conn.ledger.open(&request);
+    let mut ticket = answerer.conn.ledger.open(&request);
     let mut request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
     // HTTP/1.0 has none (RFC 9110 §15.2).
     let writer = writer.filter(|_| {
         request.version() == http::Version::HTTP_11
-            && conn.shared.live().content.has_interim_responses()
+            && answerer.site.service().content.has_interim_responses()
     });
     let response = match writer {
         Some(writer) => {
             let (interim, heads) = Interim::channel();
             request.extensions_mut().insert(interim);
-            let responding = pin!(respond(&conn, request, &mut ticket));
+            let responding = pin!(answerer.respond(request, &mut ticket));
             let mut coming = Coming::new(Some(heads), responding);
             loop {
                 match coming.next().await {
@@ -254,7 +255,7 @@ async fn answer(
                 }
             }
         }
-        None => respond(&conn, request, &mut ticket).await,
+        None => answerer.respond(request, &mut ticket).await,
     };
     Ok(response.map(|body| TrackedBody::new(body, ticket, usize::MAX)))
 }
@@ -271,16 +272,11 @@ struct Connection {
     stopping: bool,
     conn: Arc<Conn>,
     /// Its place, for as long as the socket is open.
-    _place: Arc<Admission>,
+    _place: Arc<Place>,
 }
 
 impl Connection {
-    fn open(
-        secured: Secured,
-        shared: Arc<Shared>,
-        stop: CancellationToken,
-        mut admission: Admission,
-    ) -> io::Result<Self> {
+    fn open(secured: Secured, site: Arc<Site>, admission: Admission) -> io::Result<Self> {
         let Secured {
             socket,
             tls,
@@ -293,31 +289,39 @@ impl Connection {
             Version::H2 => H2_HELD,
             _ => RESERVE,
         };
-        let memory = admission.memory(held, &shared.live().config.limits);
+        let service = site.service_full();
+        let memory = admission.memory(held, &service.limits);
         let account = Arc::clone(&memory.account);
         let pacer = (!socket.is_paced()).then(Arc::default);
+        let shared = Arc::clone(&site.shared);
         let conn = Conn::open(shared, peer, congestion, pacer, mptcp, memory, true);
         socket.set_notsent_lowat(UNSENT)?;
-        admission.serves(LiveConnection::tcp(&conn, &socket));
-        let place = Arc::new(admission);
+        let place = site
+            .live
+            .list(admission, LiveConnection::tcp(&conn, &socket));
+        let place = Arc::new(place);
         let tls = TlsIo::new(tls, account, Arc::clone(&place));
-        let meter = TcpMeter::new(Arc::clone(&conn), socket);
-        let live = conn.shared.live_full();
+        let meter = TcpMeter::new(Arc::clone(&conn), socket, service.terms());
+        let stop = site.stop.clone();
+        let answerer = Arc::new(Answerer {
+            conn: Arc::clone(&conn),
+            site,
+        });
         let (http, flush) = match version {
             Version::H2 => {
                 let (tls, flush) = FlushedByDriver::new(tls);
                 let tls = Calm::new(tls, Arc::clone(&conn.shared));
-                let http: Driving = Box::pin(Http2::new(tls, &conn, &live.config));
+                let http: Driving = Box::pin(Http2::new(tls, &answerer, &service));
                 (http, Some(flush))
             }
-            _ => (http1(tls, &conn, &live.config), None),
+            _ => (http1(tls, &answerer, &service), None),
         };
         Ok(Self {
             http,
             flush,
             meter,
-            idle: IdleTimer::new(live.config.timeouts.idle),
-            linger: live.config.timeouts.linger,
+            idle: IdleTimer::new(service.timeouts.idle),
+            linger: service.timeouts.linger,
             stop: Box::pin(stop.cancelled_owned()),
             stopping: false,
             conn,
@@ -368,3 +372,6 @@ impl Connection {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::turns::Slice;
 use crate::budget::Account;
-use crate::limits::Admission;
+use crate::live::Place;
 
 /// Writes below this size are gathered: a response's head, a small body.
 const SMALL: usize = 4096;
@@ -41,12 +41,12 @@ pub(super) struct TlsIo<T> {
     closing: bool,
     account: Arc<Account>,
     /// Where the connection becomes a tunnel, this outlives what serves it.
-    _place: Arc<Admission>,
+    _place: Arc<Place>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     /// A connection whose content counts for `account`, and that keeps its `place`.
-    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>, place: Arc<Admission>) -> Self {
+    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>, place: Arc<Place>) -> Self {
         let (io, mut tls) = stream.into_inner();
         tls.set_buffer_limit(Some(2 * WORTH_WRITING));
         Self {

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::clock;
+
 /// Work of a connection after which others have their turn.
 const SLICE: Duration = Duration::from_micros(100);
 
@@ -27,7 +29,7 @@ impl Slice {
     /// Pending when the time is used up; the task is woken after whatever else is ready has run, and
     /// sockets were looked at.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
+        let now = clock::now();
         let since = *self.0.get_or_insert(now);
         if now.saturating_duration_since(since) < SLICE {
             return Poll::Ready(());

@@ -16,23 +16,23 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reads the files again when they have changed, and warns of certificates that expire.
 pub(super) async fn watch_certificate(
+    certificate: Arc<Certificate>,
     shared: Arc<Shared>,
     provider: Arc<CryptoProvider>,
     end: CancellationToken,
 ) {
-    let certificate = &shared.certificate;
     let is_self_signed = matches!(certificate.source(), Source::SelfSigned { .. });
     let mut seen = certificate.modified();
     let mut warned = HashSet::new();
     loop {
-        warned = warn_of_time(certificate, &warned);
+        warned = warn_of_time(&certificate, &warned);
         let slept = end.run_until_cancelled(tokio::time::sleep(INTERVAL)).await;
         if slept.is_none() {
             return;
         }
         let modified = certificate.modified();
         if modified != seen || is_self_signed {
-            reload(&shared, &provider);
+            reload(&certificate, &shared, &provider);
             seen = modified;
         }
     }
@@ -51,8 +51,7 @@ fn warn_of_time(certificate: &Certificate, warned: &HashSet<String>) -> HashSet<
     concerns
 }
 
-fn reload(shared: &Shared, provider: &CryptoProvider) {
-    let certificate = &shared.certificate;
+fn reload(certificate: &Certificate, shared: &Shared, provider: &CryptoProvider) {
     let former = certificate.descriptions();
     match certificate.reload(provider) {
         Ok(()) => {

@@ -9,12 +9,15 @@ use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 use super::ServerError;
 use crate::access_log::AccessLog;
+use crate::admin;
+use crate::causes::chain;
 use crate::clients::Clients;
 use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
 use crate::egress::Egress;
 use crate::listen::probe_congestion;
+use crate::serve::{QuicConfig, QuicError, QuicKeys, Service};
 use crate::shards::Shards;
-use crate::shared::Live;
+use crate::shared::Terms;
 use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Certificate, Pair, Resumption, Source};
@@ -112,12 +115,6 @@ pub(super) fn load_controls(policy: &PolicyConfig) -> Controls {
     })
 }
 
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 /// Puts the policy's fixed floor under TCP's windows, and warns of what it does there and on QUIC.
 pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
     let floor = policy.min_cwnd.bytes();
@@ -191,49 +188,97 @@ fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Er
     }
 }
 
-pub(super) fn live(
-    config: Config,
-    certificate: &Arc<Certificate>,
-    former: Option<&Live>,
-) -> Result<Live, ServerError> {
+/// What a configuration puts into force, at the start and at each reload.
+pub(super) struct InForce {
+    pub(super) terms: Terms,
+    pub(super) service: Service,
+    pub(super) access_log: Arc<AccessLog>,
+    pub(super) admin: admin::Settings,
+}
+
+impl InForce {
+    /// Prepares everything; `former` is how, and to what, lines were logged before.
+    ///
+    /// # Errors
+    /// When anything that the configuration asks for can't be had.
+    pub(super) fn new(
+        config: &Config,
+        certificate: &Arc<Certificate>,
+        former: Option<(&LogConfig, Arc<AccessLog>)>,
+    ) -> Result<Self, ServerError> {
+        let content = content(config)?;
+        let shards = Shards::new(&config.shards, Arc::clone(certificate))?.map(Arc::new);
+        Ok(Self {
+            terms: Terms::new(&config.policy, &config.limits, shards.clone()),
+            service: Service {
+                content,
+                shards,
+                limits: config.limits.clone(),
+                timeouts: config.timeouts.clone(),
+                early_data: config.tls.early_data,
+            },
+            access_log: access_log(&config.log, former)?,
+            admin: admin_settings(config),
+        })
+    }
+}
+
+fn content(config: &Config) -> Result<Content, ServerError> {
     let failed = |what: String| {
         move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
             what,
             source,
         }
     };
-    let content = match (&config.root, &config.upstream) {
+    match (&config.root, &config.upstream) {
         (Some(root), _) => Files::open(root, &config.files)
             .map(Content::Files)
-            .map_err(|error| failed(root.display().to_string())(Box::new(error)))?,
+            .map_err(|error| failed(root.display().to_string())(Box::new(error))),
         (None, Some(upstream)) => Proxy::new(upstream, &config.proxy, config.limits.header_size)
             .map(Content::Proxy)
-            .map_err(|error| failed(upstream.clone())(Box::new(error)))?,
-        (None, None) => {
-            return Err(ConfigError::Conflict("nothing to serve".to_owned()).into());
-        }
-    };
-    let shards = Shards::new(&config.shards, Arc::clone(certificate))?;
-    let access_log = access_log(&config.log, former)?;
-    Ok(Live {
-        config,
-        content,
-        shards: shards.map(Arc::new),
-        access_log,
-    })
+            .map_err(|error| failed(upstream.clone())(Box::new(error))),
+        (None, None) => Err(ConfigError::Conflict("nothing to serve".to_owned()).into()),
+    }
+}
+
+fn admin_settings(config: &Config) -> admin::Settings {
+    let root = config.root.as_ref().map(|root| root.display().to_string());
+    admin::Settings {
+        token: config.admin.token.clone(),
+        send_timeout: config.timeouts.send,
+        serves: root.or(config.upstream.clone()).unwrap_or_default(),
+        policy: match config.policy.version.pinned() {
+            None => "adaptive",
+            Some(version) => version.name(),
+        },
+        congestion: config.policy.congestion.name(),
+    }
+}
+
+/// The settings of QUIC connections.
+pub(super) fn quic_settings(
+    tls: rustls::ServerConfig,
+    keys: &QuicKeys,
+    config: &Config,
+) -> Result<QuicConfig, QuicError> {
+    let min_cwnd = config.policy.min_cwnd.bytes();
+    QuicConfig::new(tls, keys, min_cwnd, &config.limits, &config.timeouts)
 }
 
 /// Opens the access log anew, unless it is the standard output that it was before.
-fn access_log(config: &LogConfig, former: Option<&Live>) -> Result<Arc<AccessLog>, ServerError> {
+fn access_log(
+    config: &LogConfig,
+    former: Option<(&LogConfig, Arc<AccessLog>)>,
+) -> Result<Arc<AccessLog>, ServerError> {
     let counts = match former {
-        Some(former)
+        Some((former, log))
             if config.access == AccessTarget::Stdout
-                && former.config.log.access == config.access
-                && former.config.log.format == config.format =>
+                && former.access == config.access
+                && former.format == config.format =>
         {
-            return Ok(Arc::clone(&former.access_log));
+            return Ok(log);
         }
-        Some(former) => Arc::clone(former.access_log.counts()),
+        Some((_, log)) => Arc::clone(log.counts()),
         None => Arc::default(),
     };
     let opened = AccessLog::open(&config.access, config.format, &counts)?;

@@ -20,7 +20,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use globset::{GlobSet, GlobSetBuilder};
-use hikyaku_core::connections::MAX_CONNECTIONS;
+use hikyaku_core::policy::MAX_CONNECTIONS;
 use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use siphasher::sip::SipHasher13;

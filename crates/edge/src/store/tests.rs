@@ -78,3 +78,27 @@ fn some_errors_pass_and_some_do_not() {
         assert!(!Store::open(dir.path()).unwrap_err().is_final());
     }
 }
+
+#[test]
+fn cleared_stripes_lose_their_records_and_others_keep_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let all = ["192.0.2.0/24", "192.0.2.1", "2001:db8::1", "203.0.113.9"];
+    for key in all {
+        store.write(&put(key)).unwrap();
+    }
+    let stripe = |key: &str| Clients::stripe_of_key(&key.parse().unwrap());
+    let cleared = Changes {
+        cleared: [stripe("192.0.2.1")].into(),
+        ..put("192.0.2.2")
+    };
+    store.write(&cleared).unwrap();
+    let kept = all
+        .into_iter()
+        .filter(|key| stripe(key) != stripe("192.0.2.1"));
+    let mut want: Vec<_> = kept.chain(["192.0.2.2"]).map(str::to_owned).collect();
+    want.sort();
+    let mut got = keys(&store);
+    got.sort();
+    assert_eq!(got, want);
+}

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Store, StoreError};
+use crate::causes::chain;
 use crate::clients::Changes;
-use crate::metrics::add;
-use crate::server::chain;
+use crate::clock;
+use crate::metrics::{StoreHealth, add};
 use crate::shared::Shared;
 
 /// Between two writes: what a crash loses at most, with as much again for the write.
@@ -25,21 +26,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// Records of one transaction, so that memory stays bounded.
 const BATCH: usize = 20_000;
 
-/// Whether what is learnt reaches the store, for those who watch.
-#[derive(Debug)]
-pub(crate) struct Health {
-    pub(crate) available: AtomicBool,
-    /// Tries to open or write the store that failed.
-    pub(crate) failures: AtomicU64,
-}
-
 /// Writes changes to the store, or keeps them while it can't be written.
 pub(crate) struct Writer {
     dir: PathBuf,
     /// `None` until it is opened again.
     store: Option<Store>,
     shared: Arc<Shared>,
-    health: Arc<Health>,
+    health: Arc<StoreHealth>,
     /// What failed to be written, to be tried again first.
     unwritten: Changes,
     outage: Option<Outage>,
@@ -59,7 +52,7 @@ impl Writer {
         opened: Result<Store, StoreError>,
         shared: &Arc<Shared>,
     ) -> Self {
-        let health = Health {
+        let health = StoreHealth {
             available: AtomicBool::new(true),
             failures: AtomicU64::new(0),
         };
@@ -84,7 +77,7 @@ impl Writer {
     /// Writes what has changed; the `last` time without waiting for the time of the next try.
     fn write(&mut self, last: bool) {
         if let Some(outage) = &self.outage
-            && Instant::now() < outage.next_try
+            && clock::now() < outage.next_try
             && !last
         {
             return;
@@ -150,7 +143,7 @@ impl Writer {
             None => WRITE_INTERVAL,
         };
         self.outage = Some(Outage {
-            next_try: Instant::now() + pause,
+            next_try: clock::now() + pause,
             pause,
         });
         if self.health.available.swap(false, Ordering::Relaxed) {
@@ -201,3 +194,6 @@ pub(crate) async fn write_behind(mut writer: Writer, stop: CancellationToken) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Ctrl-C and other requests to end.
 //!
-//! A process that dies of a signal drops nothing, so its namespaces would stay.
-//! Here a thread takes SIGINT, SIGTERM and SIGHUP in place of the process.
+//! A process that dies of a signal drops nothing, so its namespaces would stay. Here a thread takes
+//! SIGINT, SIGTERM and SIGHUP in place of the process.
 
 mod sys;
 
@@ -18,13 +18,13 @@ use sys::Requests;
 pub struct Interrupt {
     /// SIGINT, SIGTERM or SIGHUP.
     pub signal: Signal,
-    /// Whether the terminal sent it, to the foreground's other processes as well.
+    /// Whether the terminal sent it, also to the other processes in the foreground.
     pub(crate) from_terminal: bool,
 }
 
-/// From now on, a request to end first removes what this process has made in the
-/// kernel, with all processes inside, and its temporary directories, and then ends this process as it would have
-/// done at once. What was to be ignored (`nohup`) is ignored.
+/// Cleans up before the process ends on request. A request first removes what this process made in
+/// the kernel, with all processes inside, and its temporary directories. Then the process ends as
+/// it would have done at once. A signal that was ignored from the start (`nohup`) stays ignored.
 ///
 /// # Errors
 /// If the signals cannot be taken over or the thread cannot be started.
@@ -32,7 +32,7 @@ pub fn clean_up_when_asked_to_end() -> io::Result<()> {
     handle(|interrupt| end(interrupt.signal))
 }
 
-/// As [`clean_up_when_asked_to_end`], with another answer to the request.
+/// Calls `handler` for each request to end, in place of [`clean_up_when_asked_to_end`].
 pub fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io::Result<()> {
     let requests: Vec<Signal> = [Signal::INT, Signal::TERM, Signal::HUP]
         .into_iter()
@@ -55,7 +55,7 @@ pub fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io::Result
 
 /// Cleans up, then dies of the signal.
 pub fn end(signal: Signal) {
-    // What stays is found by `lab clean`.
+    // `lab clean` finds the remains.
     let _ = owner::abandon();
     scratch::abandon();
     sys::die_of(signal);

@@ -8,33 +8,32 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::sys;
 
-/// Keeps the CPUs of a virtual machine from halting until it is dropped.
+/// A guard that keeps the CPUs of a virtual machine from halting until it is dropped.
 ///
-/// An idle virtual CPU halts, and the host wakes it late when a timer or a packet is
-/// due: by milliseconds where other machines use the host. Where the kernel can poll
-/// instead, it is asked to; else a process for each CPU spins, with the policy
-/// `SCHED_IDLE`, so that everything else runs before it.
+/// An idle virtual CPU halts. If other machines use the host, it is woken milliseconds after a
+/// timer or packet is due. The guard asks the kernel to poll instead. A kernel without that gets a
+/// process for each CPU that spins. Its policy `SCHED_IDLE` lets everything else run before it.
 ///
-/// Each is alone in its session: with `sched_autogroup`, Linux 6.18 let spinning threads
-/// of a session that works run for up to seconds before other sessions and kernel threads
-/// (`ksoftirqd`, `rcu_preempt`) had their turn.
+/// Each process is alone in its session because of `sched_autogroup`. Linux 6.18 let spinning
+/// threads of a busy session run for up to seconds before other sessions had their turn. Kernel
+/// threads (`ksoftirqd`, `rcu_preempt`) waited, too.
 #[derive(Debug)]
 pub struct KeepAwake {
-    /// The kernel polls as long as it is open.
+    /// The kernel polls as long as this file is open.
     _polling: Option<File>,
     spinning: Vec<Pid>,
 }
 
-/// Takes the latency in µs, as an `i32`, that idle CPUs may have until they wake
-/// (Linux, Documentation/power/pm_qos_interface.rst).
+/// Takes the wake-up latency in µs, as an `i32`, that idle CPUs may have (Linux,
+/// Documentation/power/pm_qos_interface.rst).
 const WAKE_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Names the idle state that a latency of zero selects.
+/// Contains the name of the idle state that a latency of zero selects.
 const FIRST_IDLE_STATE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state0/name";
 
 impl KeepAwake {
-    /// Starts in a virtual machine; elsewhere nothing is to be done. So it is, too,
-    /// where the kernel refuses: what then is late is told by the link's reports.
+    /// Keeps the CPUs of a virtual machine awake; on other machines it does nothing. If the kernel
+    /// refuses, it does nothing either, and the links' reports show the lateness.
     pub fn start() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo");
         if !cpuinfo.is_ok_and(|cpuinfo| is_virtual(&cpuinfo)) {
@@ -62,8 +61,8 @@ impl KeepAwake {
 impl Drop for KeepAwake {
     fn drop(&mut self) {
         for process in self.spinning.drain(..) {
-            // It has nothing to tell. Where it could not be killed, it would be waited for
-            // for ever; it ends with this process, too.
+            // It has no result. An unkillable process would be waited for without end; it ends with
+            // this process, too.
             if kill_process(process, Signal::KILL).is_ok() {
                 let _ = waitpid(Some(process), WaitOptions::empty());
             }
@@ -71,7 +70,7 @@ impl Drop for KeepAwake {
     }
 }
 
-/// Has idle CPUs poll as long as the file is open.
+/// Makes idle CPUs poll as long as the file is open.
 fn poll_when_idle() -> io::Result<File> {
     if fs::read_to_string(FIRST_IDLE_STATE)?.trim_end() != "POLL" {
         return Err(io::ErrorKind::Unsupported.into());

@@ -1,8 +1,8 @@
 //! The machine's list of congestion controls that namespaces may choose.
 //!
-//! `tcp_allowed_congestion_control` is one list for all namespaces, and can be
-//! changed in the initial one only. What the lab adds to it is noted first in a
-//! file of the register, and taken back when the last lab ends.
+//! `tcp_allowed_congestion_control` is one list for all namespaces, and only the initial namespace
+//! can change it. A file of the register first notes what the lab adds. When the last lab ends, the
+//! additions are removed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,12 +14,12 @@ use super::owner::{DIRECTORY, Register};
 const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
 const AVAILABLE: &str = "net/ipv4/tcp_available_congestion_control";
 
-/// What a network may be built with, where the kernel has it.
+/// Congestion controls that networks may need, if the kernel has them.
 const WANTED: [&str; 2] = ["cubic", "bbr"];
 
 const ATTEMPTS: u32 = 10;
 
-/// Allows what is wanted and available.
+/// Allows the wanted congestion controls that are available.
 pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
     let missing = missing(&read(AVAILABLE), &read(ALLOWED));
     if missing.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
     update(|allowed| allowed.extend(missing.iter().cloned()))
 }
 
-/// Takes back what was added and not yet taken back; returns it.
+/// Removes the added congestion controls and returns them.
 pub(super) fn restore(_: &Register) -> Result<Vec<String>, LinkError> {
     let added = added();
     if !added.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn restore(_: &Register) -> Result<Vec<String>, LinkError> {
     }
 }
 
-/// What the lab has added to the list and is still there.
+/// Returns the congestion controls that the lab added and that are still on the list.
 pub(super) fn added() -> Vec<String> {
     let mut added = noted();
     let allowed = words(&read(ALLOWED));
@@ -73,8 +73,8 @@ fn read(key: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(key)).unwrap_or_default()
 }
 
-/// Changes the list. It also names what running servers have loaded, and the kernel refuses a
-/// list with one that has gone since it was read.
+/// Changes the list. It also has the modules of running servers, and the kernel refuses a list with
+/// one that has gone since it was read.
 fn update(change: impl Fn(&mut Vec<String>)) -> Result<(), LinkError> {
     let mut attempts = 0;
     loop {
@@ -110,7 +110,7 @@ mod tests {
     use super::missing;
 
     #[test]
-    fn only_what_is_wanted_available_and_not_allowed_is_added() {
+    fn only_wanted_available_and_not_yet_allowed_controls_are_added() {
         let cases: &[(&str, &str, &[&str])] = &[
             ("reno bbr cubic", "reno", &["cubic", "bbr"]),
             ("reno bbr cubic", "reno bbr", &["cubic"]),

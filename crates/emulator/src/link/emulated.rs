@@ -11,8 +11,8 @@ use super::pump::{ChangePair, LinkSet, Pump, Tuns};
 use super::report::{Report, Sample};
 use super::tun::Tun;
 
-/// A link between interfaces of two namespaces; packets pass while it is started.
-/// Up is from the first to the second.
+/// A link between interfaces of two namespaces. Packets pass while it is started. Up is from the
+/// first to the second.
 #[derive(Debug)]
 pub struct EmulatedLink {
     carrier: Carrier,
@@ -30,8 +30,7 @@ enum Carrier {
 }
 
 impl EmulatedLink {
-    /// Makes the interfaces, which are down and have no addresses, by namespace
-    /// and name.
+    /// Makes the interfaces by namespace and name. They are down and have no addresses.
     pub(crate) fn create([a, b]: [(&Netns, &str); 2]) -> Result<Self, LinkError> {
         let tuns = Tuns {
             a: Tun::create(a.0, a.1)?,
@@ -41,7 +40,7 @@ impl EmulatedLink {
         Ok(Self::of(Carrier::Tun { pump: None, tuns }))
     }
 
-    /// As [`Self::create`], with the netem back end, under a name.
+    /// Makes the interfaces of a link with the netem back end, under a name.
     pub(crate) fn create_netem(
         claim: &Arc<Claim>,
         name: &str,
@@ -59,11 +58,11 @@ impl EmulatedLink {
         }
     }
 
-    /// Starts it, empty and with random streams from their start; ends the run
-    /// before, if any. A [`LinkPair`](super::LinkPair) is one link for all packets.
+    /// Starts the link, empty and with random streams from their start. A run before it ends. A
+    /// [`LinkPair`](super::LinkPair) is one link for all packets.
     ///
     /// # Errors
-    /// If the pump's thread cannot be started, or the back end cannot do it.
+    /// If the pump's thread cannot be started, or the back end lacks a property.
     pub fn start(&mut self, links: impl Into<LinkSet>, seed: u64) -> Result<(), LinkError> {
         let links = links.into();
         match &mut self.carrier {
@@ -83,20 +82,21 @@ impl EmulatedLink {
         }
     }
 
-    /// Begins changes of the present run's common link, at times that count from now. Nothing happens
-    /// while stopped.
+    /// Begins changes of the present run's common link, at times that count from now. Nothing
+    /// happens while the link is stopped.
     ///
     /// # Errors
-    /// If the pump has failed, or the back end cannot do it.
+    /// If the pump has failed, or the back end has no changes.
     pub fn begin_changes(&self, changes: ChangePair) -> Result<(), LinkError> {
         self.change(changes, Pump::begin_changes)
     }
 
-    /// As [`Self::begin_changes`], at times that count from the next packet of TCP or UDP
-    /// that goes up: the first one of a client, if the link was started for it.
+    /// Begins changes at times that count from the next packet of TCP or UDP that goes up. That is
+    /// a client's first packet if the link was started for it. Otherwise this equals
+    /// [`Self::begin_changes`].
     ///
     /// # Errors
-    /// If the pump has failed, or the back end cannot do it.
+    /// If the pump has failed, or the back end has no changes.
     pub fn begin_changes_at_first_packet(&self, changes: ChangePair) -> Result<(), LinkError> {
         self.change(changes, Pump::begin_changes_at_first_packet)
     }
@@ -118,16 +118,14 @@ impl EmulatedLink {
         }
     }
 
-    /// From the next start on, writes a line for each packet to a CSV file, which
-    /// every start empties first. Without a path, as at the beginning, nothing is
-    /// written.
+    /// Writes a line for each packet to a CSV file, from the next start on. Every start empties the
+    /// file first. Without a path, which is the default, nothing is written.
     pub fn log_packets(&mut self, path: Option<PathBuf>) {
         self.packet_log = path;
     }
 
-    /// State of the present run when last a packet moved, at most
-    /// [`Sample::INTERVAL`] ago; empty while stopped, or if the kernel does not
-    /// tell.
+    /// State of the present run at the last packet's move, at most [`Sample::INTERVAL`] ago. It is
+    /// empty while the link is stopped, or if the kernel does not report it.
     pub fn state(&self) -> Sample {
         match &self.carrier {
             Carrier::Tun { pump, .. } => pump.as_ref().map_or_else(Sample::default, Pump::sample),
@@ -135,17 +133,17 @@ impl EmulatedLink {
         }
     }
 
-    /// Bytes of IP packets that the present run has delivered so far, up and down;
-    /// zero while stopped.
+    /// Bytes of IP packets that the present run has delivered so far, up and down; zero while the
+    /// link is stopped.
     pub fn delivered_bytes(&self) -> [u64; 2] {
         let Sample { up, down, .. } = self.state();
         [up, down].map(|direction| direction.counters.delivered.bytes)
     }
 
-    /// Stops it: packets on their way are gone. `None` if it was stopped.
+    /// Stops the link and drops the packets on their way. Returns `None` if it was stopped.
     ///
     /// # Errors
-    /// If the pump had failed, or the kernel does not tell what had passed.
+    /// If the pump had failed, or the kernel does not report its counters.
     pub fn stop(&mut self) -> Result<Option<Report>, LinkError> {
         match &mut self.carrier {
             Carrier::Tun { pump, .. } => pump.take().map(Pump::stop).transpose(),

@@ -1,4 +1,4 @@
-//! What can go wrong with an emulated link.
+//! Errors of emulated links.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::process::ExitStatus;
 
 use crate::topology::SpecProblem;
 
-/// Why a namespace or a link could not be set up, used or removed.
+/// The reason why a namespace or a link could not be set up, used or removed.
 ///
-/// Most need privileges: look for [`io::ErrorKind::PermissionDenied`] in the
-/// chain of sources.
+/// Most operations need privileges: look for [`io::ErrorKind::PermissionDenied`] in the chain of
+/// sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The machine or the user lacks what every emulated network needs.
+    /// The machine or the user lacks a requirement of every emulated network.
     #[error("emulating a network: this needs {0}")]
     Missing(String),
     /// The register of lab processes cannot be used.
@@ -21,7 +21,7 @@ pub enum LinkError {
     Register {
         /// File or directory of the register.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -30,11 +30,11 @@ pub enum LinkError {
     Scratch {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another process has this one's entry.
+    /// Another process has this process's entry.
     #[error(
         "registering this lab: `{}` belongs to a running lab of another PID namespace; \
          start this one again, or give it a /run of its own", path.display()
@@ -46,18 +46,18 @@ pub enum LinkError {
     /// One part of a network could not be built.
     #[error("building {what} `{name}`")]
     Part {
-        /// Node, link, wire or LAN.
+        /// Kind of the part: node, link, wire or LAN.
         what: &'static str,
-        /// Its name in the topology.
+        /// Name of the part in the topology.
         name: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<Self>,
     },
-    /// The description of a network does not fit together.
+    /// The description of a network is inconsistent.
     #[error("building a network")]
     Topology(#[from] SpecProblem),
-    /// The calling process is inside what is to be removed.
+    /// The calling process is inside a namespace that is to be removed.
     #[error("removing {0}: this process runs inside; leave the namespace first")]
     Inside(String),
     /// Processes outlived even SIGKILL.
@@ -68,7 +68,7 @@ pub enum LinkError {
     StartIp {
         /// Arguments after `ip`.
         arguments: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -77,9 +77,9 @@ pub enum LinkError {
     Ip {
         /// Arguments after `ip`.
         arguments: String,
-        /// How it ended.
+        /// Exit status of `ip`.
         status: ExitStatus,
-        /// What it wrote to standard error.
+        /// The standard error of `ip`.
         stderr: String,
     },
     /// The namespace exists, but a thread could not move into it.
@@ -87,27 +87,27 @@ pub enum LinkError {
     Enter {
         /// Name of the namespace.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A kernel setting was refused.
+    /// The kernel refused a setting.
     #[error("setting sysctl `{key}` to `{value}`")]
     Sysctl {
         /// Path below `/proc/sys`.
         key: String,
         /// Value written.
         value: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The TUN interface could not be made.
+    /// The TUN interface could not be created.
     #[error("creating TUN interface `{name}` through /dev/net/tun")]
     Tun {
         /// Name of the interface.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -117,9 +117,9 @@ pub enum LinkError {
     /// The file for the packet log could not be created.
     #[error("creating the packet log `{}`", path.display())]
     PacketLog {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -128,10 +128,10 @@ pub enum LinkError {
     Tc {
         /// Arguments after `tc`.
         arguments: String,
-        /// What it or the system said.
+        /// The message of `tc` or of the system.
         problem: String,
     },
-    /// The netem back end cannot do what a link asks for.
+    /// The netem back end lacks a property of the link.
     #[error("emulating {0} with netem; use the back end `tun` for this link")]
     NotForNetem(&'static str),
     /// The pump stopped by itself: the link carries nothing any more.

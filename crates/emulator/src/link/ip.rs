@@ -1,4 +1,4 @@
-//! What the pump must read and write in IP headers.
+//! Reading and changing IP headers for the pump.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ const IPV6_OPTIONS: u8 = 60;
 const NOT_ECT: u8 = 0b00;
 const CE: u8 = 0b11;
 
-/// What the link must know of a packet that is `len` bytes long and begins with
-/// the headers in `packet`. What is no IP is an ordinary packet.
+/// Describes a packet that is `len` bytes long and begins with the headers in `packet`. Anything
+/// but IP is an ordinary packet.
 pub(super) fn describe(packet: &[u8], len: u32) -> PacketInfo {
     let ecn = ecn(packet);
     PacketInfo {
@@ -27,7 +27,7 @@ pub(super) fn describe(packet: &[u8], len: u32) -> PacketInfo {
     }
 }
 
-/// Source and destination; `None` of what is no IP.
+/// Returns source and destination; `None` for anything but IP.
 pub(super) fn addresses(packet: &[u8]) -> Option<[IpAddr; 2]> {
     header_len(packet)?;
     Some(match packet[0] >> 4 {
@@ -40,8 +40,8 @@ fn bytes<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|i| packet[at + i])
 }
 
-/// Protocol, and the ports of TCP and UDP where the packet has them: a fragment
-/// behind the first one has payload there.
+/// Returns the protocol, and the ports of TCP and UDP if the packet has them. A fragment behind the
+/// first one has payload in their place.
 pub(super) fn flow(packet: &[u8]) -> (Option<u8>, Option<[u16; 2]>) {
     let Some(Transport {
         protocol,
@@ -61,7 +61,7 @@ pub(super) fn flow(packet: &[u8]) -> (Option<u8>, Option<[u16; 2]>) {
     (Some(protocol), ports)
 }
 
-/// Length of the IP header that holds the ECN field and its checksum.
+/// Returns the length of the IP header that has the ECN field and its checksum.
 pub(super) fn header_len(packet: &[u8]) -> Option<usize> {
     let len = match packet.first()? >> 4 {
         4 => usize::from(packet[0] & 0x0f) * 4,
@@ -71,7 +71,7 @@ pub(super) fn header_len(packet: &[u8]) -> Option<usize> {
     (20..=packet.len()).contains(&len).then_some(len)
 }
 
-/// Marks an IP header: congestion experienced.
+/// Marks an IP header with congestion experienced.
 pub(super) fn mark_ce(header: &mut [u8]) {
     match header[0] >> 4 {
         4 => {
@@ -98,7 +98,7 @@ pub(super) fn replace_in_sum(field: &mut [u8], old: usize, new: usize) {
     field.copy_from_slice(&after.to_be_bytes());
 }
 
-/// Sum of 16-bit words, as in RFC 1071.
+/// Returns the sum of 16-bit words (RFC 1071).
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks(2).map(|word| match *word {
         [high, low] => u32::from(u16::from_be_bytes([high, low])),
@@ -124,12 +124,12 @@ fn ecn(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// What is behind the IP header and IPv6 extension headers.
+/// The position of the content behind the IP header and IPv6 extension headers.
 struct Transport {
     protocol: u8,
-    /// Where it begins.
+    /// Offset of its first byte.
     start: usize,
-    /// Place within the whole packet of which this is a fragment, in units of 8 B.
+    /// Offset of a fragment within the whole packet, in units of 8 B.
     offset: u16,
 }
 
@@ -137,7 +137,7 @@ struct Transport {
 fn transport(packet: &[u8]) -> Option<Transport> {
     let mut start = header_len(packet)?;
     if packet[0] >> 4 == 4 {
-        // Above the offset are the flags.
+        // The flags are above the offset.
         let offset = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff;
         return Some(Transport {
             protocol: packet[9],
@@ -153,7 +153,8 @@ fn transport(packet: &[u8]) -> Option<Transport> {
         let extension = packet.get(start..start + 8)?;
         let mut more = extension[1];
         if protocol == IPV6_FRAGMENT {
-            // Its second byte is reserved: its length is fixed. Below the offset are flags.
+            // Its second byte is reserved, since its length is fixed. The flags are below the
+            // offset.
             more = 0;
             offset = u16::from_be_bytes([extension[2], extension[3]]) >> 3;
         }

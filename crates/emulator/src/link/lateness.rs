@@ -1,9 +1,9 @@
-//! How late the pump was.
+//! Lateness of the pump.
 
 use std::time::Duration;
 
-/// Histogram of how long after its due time each packet was handed over. A bucket is at
-/// most an eighth as wide as its times are long; those below 8 µs have one each.
+/// Histogram of the time from each packet's due time to its delivery. A bucket is at most an eighth
+/// as wide as its times are long; those below 8 µs have one each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     buckets: [u64; BUCKETS],
@@ -14,7 +14,7 @@ pub struct Lateness {
 /// Each doubling is divided into `2^SUB_BITS` buckets.
 const SUB_BITS: u32 = 3;
 
-/// Whatever is later than 2^23 µs, about 8 s, is in the last bucket.
+/// The last bucket has everything later than 2^23 µs, about 8 s.
 const BUCKETS: usize = bucket((1 << 23) - 1) + 1;
 
 impl Default for Lateness {
@@ -52,14 +52,13 @@ impl Lateness {
         Duration::from_micros(self.total_us.checked_div(self.count()).unwrap_or(0))
     }
 
-    /// The greatest lateness.
+    /// Largest lateness.
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.max_us)
     }
 
-    /// The greatest time of the bucket that holds the given quantile of `0.0..=1.0`,
-    /// at most [`Self::max`]: less than an eighth too much. Zero if nothing was
-    /// recorded.
+    /// The largest time of the bucket at the given quantile of `0.0..=1.0`. It is at most
+    /// [`Self::max`], and less than an eighth too large. Zero if nothing was recorded.
     pub fn quantile(&self, quantile: f64) -> Duration {
         let rank = (quantile * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -73,14 +72,14 @@ impl Lateness {
     }
 }
 
-/// The bucket of a time in µs: its highest bits, counted over all doublings.
+/// The bucket of a time in µs, by its highest bits, counted over all doublings.
 const fn bucket(late_us: u64) -> usize {
     let bits = u64::BITS - late_us.leading_zeros();
     let dropped = bits.saturating_sub(SUB_BITS + 1);
     ((dropped as usize) << SUB_BITS) + (late_us >> dropped) as usize
 }
 
-/// The greatest time in µs that a bucket holds.
+/// The largest time in µs of a bucket.
 const fn greatest(bucket: usize) -> u64 {
     let dropped = (bucket >> SUB_BITS).saturating_sub(1);
     let highest = (bucket - (dropped << SUB_BITS)) as u64;

@@ -1,4 +1,4 @@
-//! What labs left behind that were killed before they could clean up.
+//! The remains of labs that were killed before they could clean up.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use super::owner::{Register, prefix};
 use super::processes::{self, Process};
 use super::{congestion, netns, privileges, scratch};
 
-/// What one dead owner left.
+/// The remains of one dead owner.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     owner: u32,
     /// Names of its namespaces.
     pub(crate) namespaces: Vec<String>,
-    /// What runs in them.
+    /// Processes inside these namespaces.
     pub(crate) processes: Vec<Process>,
 }
 
-/// All that is left, with the register locked: nothing is added meanwhile.
+/// All remains, with the register locked, so that none is added meanwhile.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     register: Register,
-    /// By owner.
+    /// The remains by owner.
     pub(crate) found: Vec<Leftover>,
     /// Congestion controls that no running lab needs on the machine's list.
     pub(crate) congestion_controls: Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Looks what is there.
+    /// Finds the remains.
     pub(crate) fn find() -> Result<Self, LinkError> {
         privileges::check()?;
         let register = Register::lock()?;
@@ -58,11 +58,11 @@ impl Leftovers {
         })
     }
 
-    /// Removes all of it.
+    /// Removes all of them.
     ///
     /// # Errors
-    /// If the calling process itself runs inside one of the namespaces, before
-    /// anything is removed; or if something cannot be removed.
+    /// If the calling process itself runs inside one of the namespaces, before anything is removed;
+    /// or if something cannot be removed.
     pub(crate) fn remove(self) -> Result<(), LinkError> {
         let own = std::process::id();
         let is_own = |process: &&Process| process.pid == own;

@@ -1,7 +1,7 @@
-//! Locks that tell whether the process that took them lives.
+//! Locks that show whether the process that took them lives.
 //!
-//! A process that is being started has its parent's locks until its program begins. Where a lab is
-//! killed in that moment, its locks outlast it for as long as that takes.
+//! A starting process has its parent's locks until its program begins. If a lab is killed in that
+//! moment, its locks outlast it for that time.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,11 +11,12 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// How often, and after what time each, a dead owner's lock is tried.
+/// Tries of a dead owner's lock, with a pause after each.
 const TRIES: u32 = 50;
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Takes the lock on `file` that the process `owner` holds while it lives. False if it does.
+/// Takes the lock on `file` that the process `owner` holds while it lives. Returns false if it
+/// lives.
 pub(super) fn take(file: &File, owner: u32) -> io::Result<bool> {
     for _ in 0..TRIES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -25,11 +26,11 @@ pub(super) fn take(file: &File, owner: u32) -> io::Result<bool> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    // Somebody whom only another PID namespace has.
+    // A process that only another PID namespace has.
     Ok(false)
 }
 
-/// Whether a process still has its program, as one that nobody has waited for has not.
+/// Whether a process still has its program. A zombie has none.
 fn runs(process: u32) -> bool {
     fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }

@@ -1,13 +1,13 @@
 //! Emulated links between network namespaces, with no kernel module.
 //!
-//! A [`Topology`] is a client and a server namespace, each with one TUN
-//! interface. A thread, the pump, carries packets between the two through a pair
-//! of [`hikyaku_netsim::Link`]s. Programs run inside the namespaces on the
-//! kernel's own stack and sockets, so what is measured is what would be shipped.
+//! A [`Topology`] is a client and a server namespace, each with one TUN interface. A thread, the
+//! pump, carries packets between the two through a pair of [`hikyaku_netsim::Link`]s. Programs run
+//! inside the namespaces on the kernel's own stack and sockets. So measurements are of the code
+//! that ships.
 //!
-//! Segmentation and checksum offload stay on, as on real interfaces: the pump
-//! reads super-packets of up to 64 KiB, queue, rate and loss act on each of their
-//! segments, and neighbours due together leave as one super-packet again.
+//! Segmentation and checksum offload stay on, as on real interfaces. The pump reads super-packets
+//! of up to 64 KiB, and queue, rate and loss act on each of their segments. Neighbouring segments
+//! that are due together leave as one super-packet again.
 //!
 //! Needs root (`CAP_NET_ADMIN`, `CAP_SYS_ADMIN`), `/dev/net/tun` and iproute2.
 

@@ -1,17 +1,17 @@
-//! The other back end: the kernel's own netem and tbf instead of the pump.
+//! The netem back end: the kernel's own netem and tbf instead of the pump.
 //!
-//! netem on a sender's own egress does not behave like a link: the sender's stack
-//! sees the queue, and what it drops it counts as sent and queues again. So the
-//! qdiscs sit in a namespace of their own between the two ends:
+//! netem on a sender's own egress does not behave like a link. The sender's stack sees the queue,
+//! and counts dropped packets as sent and queues them again. So the qdiscs are in a namespace of
+//! their own between the two ends:
 //!
 //! ```text
 //! end a ── a0 ▷ up0 ══ down0 ▷ b0 ── end b      ▷  redirected on ingress
 //!               tbf           netem             up;  down is the mirror image
 //! ```
 //!
-//! Each direction passes a queue with a rate (tbf) and then delay and loss
-//! (netem), the order of [`hikyaku_netsim::Link`]. Each packet counts by itself
-//! only without segmentation offload, which is therefore off.
+//! Each direction passes a queue with a rate (tbf) and then delay and loss (netem), the order of
+//! [`hikyaku_netsim::Link`]. Segmentation offload is off, since only then each packet counts by
+//! itself.
 
 mod commands;
 mod stats;
@@ -30,20 +30,20 @@ use super::pump::LinkPair;
 use super::report::{DirectionState, Report, Sample};
 use super::steal::CpuTime;
 
-/// What emulates a link.
+/// The emulator of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// The pump between two TUN interfaces. Does everything, on every kernel.
+    /// The pump between two TUN interfaces. It has every property, on every kernel.
     #[default]
     Tun,
-    /// The kernel's netem and tbf: rate, delay, loss and queue, without jitter,
-    /// reordering, marks, traces, policies, changes, samples and packet log.
+    /// The kernel's netem and tbf: rate, delay, loss and queue. It has no jitter, reordering,
+    /// marks, traces, policies, changes, samples and packet log.
     Netem,
 }
 
 impl Backend {
-    /// Whether the kernel can do it, found out by trying.
+    /// Whether the kernel supports the back end, found by a trial.
     ///
     /// # Errors
     /// Without privileges or iproute2.
@@ -70,8 +70,8 @@ struct Run {
 }
 
 impl NetemLink {
-    /// Makes the interfaces of the ends, which are down and have no addresses, by
-    /// namespace and name, and a namespace between them.
+    /// Makes the interfaces of the ends by namespace and name, and a namespace between them. The
+    /// interfaces are down and have no addresses.
     pub(super) fn create(
         claim: &Arc<Claim>,
         name: &str,
@@ -87,7 +87,7 @@ impl NetemLink {
         Ok(Self { middle, run: None })
     }
 
-    /// Starts it, empty; ends the run before, if any. netem has a seed of its own.
+    /// Starts the link, empty. A run before it ends. netem has a seed of its own.
     pub(super) fn start(&mut self, links: &LinkPair) -> Result<(), LinkError> {
         self.halt();
         let shape = commands::shape(links).map_err(LinkError::NotForNetem)?;
@@ -101,7 +101,7 @@ impl NetemLink {
         Ok(())
     }
 
-    /// What became of the packets, as the qdiscs count them; empty while stopped.
+    /// Counts of packets from the qdiscs; empty while the link is stopped.
     pub(super) fn state(&self) -> Result<Sample, LinkError> {
         let Some(run) = &self.run else {
             return Ok(Sample::default());
@@ -114,7 +114,7 @@ impl NetemLink {
         })
     }
 
-    /// Stops it: packets on their way are gone. `None` if it was stopped.
+    /// Stops the link and drops the packets on their way. Returns `None` if it was stopped.
     pub(super) fn stop(&mut self) -> Result<Option<Report>, LinkError> {
         let sample = self.state()?;
         let Some(run) = self.run.take() else {
@@ -146,11 +146,11 @@ impl NetemLink {
         Ok([read(commands::UP)?, read(commands::DOWN)?])
     }
 
-    /// Lets nothing pass, and empties the queues.
+    /// Blocks all packets, and empties the queues.
     fn halt(&mut self) {
         self.run = None;
         for command in commands::close() {
-            // There may be nothing to remove; what is left makes `start` fail.
+            // A qdisc may not exist; any remains make `start` fail.
             let _ = tc(&self.middle, &command);
         }
     }

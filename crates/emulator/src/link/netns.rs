@@ -15,28 +15,26 @@ use super::error::LinkError;
 use super::owner::{self, Claim};
 use super::processes;
 
-/// Where iproute2 keeps the names of namespaces.
+/// iproute2's directory of namespaces by name.
 pub(super) const DIRECTORY: &str = "/run/netns";
 
-/// A named network namespace. On drop it is removed, and processes that still run
-/// in it are ended, by SIGTERM and then by SIGKILL.
+/// A named network namespace. On drop it is removed, and processes inside are ended, by SIGTERM and
+/// then by SIGKILL.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
     handle: File,
-    // Dropped last: as long as it lives, the namespace is known to have an owner.
+    // Dropped last: as long as the claim lives, the namespace has an owner.
     _claim: Arc<Claim>,
 }
 
 impl Netns {
-    /// Creates a namespace, `hkyk-PID-N-ROLE` with the number of this process and
-    /// a number of its own, and brings its loopback interface up. It can be
-    /// reached by hand with `ip netns exec NAME`.
+    /// Creates a namespace, `hkyk-PID-N-ROLE` with the number of this process and a number of its
+    /// own, and brings its loopback interface up. `ip netns exec NAME` enters it by hand.
     ///
-    /// In the calling process's own namespace, CUBIC and BBR are put on the list
-    /// of allowed congestion controls where the kernel has them: the list is the
-    /// same for all namespaces, and can be changed in the initial one only. The
-    /// last process that has namespaces takes back what was added.
+    /// From the initial namespace, CUBIC and BBR are put on the list of allowed congestion controls
+    /// if the kernel has them. That list is the same for all namespaces, and only the initial one
+    /// can change it. The last process with namespaces removes the additions.
     ///
     /// # Errors
     /// Without privileges or without iproute2.
@@ -44,16 +42,16 @@ impl Netns {
         Self::create_with(&Claim::take()?, role)
     }
 
-    /// As [`Self::create`], for one of the several namespaces of a network.
+    /// Creates one of the several namespaces of a network, under a claim that they share.
     pub(crate) fn create_with(claim: &Arc<Claim>, role: &str) -> Result<Self, LinkError> {
         let name = claim.name(role);
         let handle = {
-            let _present = owner::stay();
+            let _present = owner::hold();
             run_ip(&["netns", "add", &name], "")?;
             File::open(Path::new(DIRECTORY).join(&name))
         };
         let handle = handle.map_err(|source| {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = remove(&name);
             LinkError::Enter {
                 name: name.clone(),
@@ -69,13 +67,13 @@ impl Netns {
         Ok(netns)
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `work` on a thread inside the namespace and waits for it. Sockets
-    /// opened and processes started by `work` stay in the namespace.
+    /// Runs `work` on a thread inside the namespace and waits for it. Sockets and processes of
+    /// `work` stay in the namespace.
     ///
     /// # Errors
     /// If the thread cannot be started or moved into the namespace.
@@ -101,21 +99,18 @@ impl Netns {
     /// Starts a process inside the namespace.
     ///
     /// # Errors
-    /// The outer one as for [`Self::enter`]; the inner one is that of
-    /// [`Command::spawn`].
+    /// The outer error is that of [`Self::enter`]; the inner one is that of [`Command::spawn`].
     pub fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>, LinkError> {
         self.enter(|| {
-            let _present = owner::stay();
+            let _present = owner::hold();
             command.spawn()
         })
     }
 
-    /// Runs a process inside the namespace to its end, without input, and
-    /// collects its output.
+    /// Runs a process inside the namespace to its end, without input, and collects its output.
     ///
     /// # Errors
-    /// The outer one as for [`Self::enter`]; the inner one is that of
-    /// [`Command::output`].
+    /// The outer error is that of [`Self::enter`]; the inner one is that of [`Command::output`].
     pub fn output(&self, command: &mut Command) -> Result<io::Result<Output>, LinkError> {
         command
             .stdin(Stdio::null())
@@ -124,8 +119,8 @@ impl Netns {
         Ok(self.spawn(command)?.and_then(Child::wait_with_output))
     }
 
-    /// A command that runs `program` by `ip netns exec`: unlike one of
-    /// [`Self::spawn`] it also sees the namespace's interfaces in `/sys`.
+    /// Returns a command that runs `program` by `ip netns exec`. Unlike one of [`Self::spawn`] it
+    /// also sees the namespace's interfaces in `/sys`.
     pub fn command(&self, program: &OsStr) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(program);
@@ -149,14 +144,13 @@ impl Netns {
     /// Runs `ip` commands inside the namespace, one a line, without the `ip`.
     ///
     /// # Errors
-    /// If iproute2 is missing or refuses one of them; those before it are done.
+    /// If iproute2 is missing or refuses a command; the commands before it took effect.
     pub fn ip(&self, commands: &str) -> Result<(), LinkError> {
         run_ip(&["-netns", &self.name, "-batch", "-"], commands)
     }
 
-    /// Runs one `ip` command inside the namespace, given without the `ip`. Unlike
-    /// those of [`Self::ip`] it may begin with options such as `-6`, and an error
-    /// tells the command.
+    /// Runs one `ip` command inside the namespace, given without the `ip`. Unlike those of
+    /// [`Self::ip`] it may begin with options such as `-6`, and an error contains the command.
     ///
     /// # Errors
     /// If iproute2 is missing or refuses it.
@@ -169,7 +163,7 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        // As far as that goes: there is nobody left to tell.
+        // Best effort, since a drop returns no error.
         let _ = processes::end_inside(std::slice::from_ref(&self.name));
         let _ = remove(&self.name);
     }
@@ -178,7 +172,7 @@ impl Drop for Netns {
 /// Names of the namespaces that begin with `prefix`, in order.
 pub(super) fn existing(prefix: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(DIRECTORY) else {
-        // iproute2 makes it with the first namespace.
+        // iproute2 makes the directory with the first namespace.
         return Vec::new();
     };
     let mut names: Vec<String> = entries
@@ -189,7 +183,7 @@ pub(super) fn existing(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Removes a namespace, of whichever process, if it is still there.
+/// Removes a namespace of any process, if it exists.
 pub(super) fn remove(name: &str) -> Result<(), LinkError> {
     let removed = run_ip(&["netns", "delete", name], "");
     match Path::new(DIRECTORY).join(name).exists() {
@@ -207,7 +201,7 @@ fn run_ip(arguments: &[&str], input: &str) -> Result<(), LinkError> {
             .stderr(Stdio::piped())
             .spawn()?;
         if let Some(mut stdin) = ip.stdin.take() {
-            // It may have ended already; then its status tells why.
+            // It may have ended already; then its status has the reason.
             let _ = stdin.write_all(input.as_bytes());
         }
         ip.wait_with_output()

@@ -1,11 +1,9 @@
-//! Which process owns what the lab has made in the kernel.
+//! Ownership of the lab's objects in the kernel.
 //!
-//! A process that makes namespaces names them `hkyk-PID-N-ROLE` and holds a lock
-//! on its entry, the file `/run/hikyaku-lab/PID`, as long as it has any. The
-//! kernel drops the lock when the process ends, however it ends, and no later
-//! process of the same number holds it: an entry without a lock is what a killed
-//! lab left behind. Nothing is written into an entry, so nothing in it can be
-//! torn: its name says which namespaces are its own.
+//! A process that makes namespaces names them `hkyk-PID-N-ROLE`. It holds a lock on its entry, the
+//! file `/run/hikyaku-lab/PID`, as long as it has any. The kernel drops the lock at the process's
+//! end, and no later process of that number holds it. So an entry without a lock belongs to a
+//! killed lab. An entry has no content that could be torn: its name identifies its namespaces.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -20,14 +18,13 @@ use rustix::fs::{FlockOperation, flock};
 use super::error::LinkError;
 use super::{congestion, lock, netns, privileges, processes};
 
-/// Right to make namespaces of one network: as long as a claim lives, so does
-/// the process's entry.
+/// The right to make the namespaces of one network. The process's entry lives as long as a claim.
 #[derive(Debug)]
 pub(crate) struct Claim {
     number: u32,
 }
 
-/// The entry of this process, and how many claims need it.
+/// The entry of this process, and the number of claims that need it.
 struct Entry {
     claims: usize,
     _lock: File,
@@ -36,7 +33,7 @@ struct Entry {
 static ENTRY: Mutex<Option<Entry>> = Mutex::new(None);
 
 impl Claim {
-    /// A claim with a number of its own.
+    /// Takes a claim with a number of its own.
     pub(crate) fn take() -> Result<Arc<Self>, LinkError> {
         static TAKEN: AtomicU32 = AtomicU32::new(0);
         let mut entry = ENTRY.lock();
@@ -53,7 +50,7 @@ impl Claim {
         Ok(Arc::new(Self { number }))
     }
 
-    /// The name of this network's namespace for `role`.
+    /// Returns the name of this network's namespace for `role`.
     pub(crate) fn name(&self, role: &str) -> String {
         format!("{}{}-{role}", prefix(std::process::id()), self.number)
     }
@@ -67,25 +64,25 @@ impl Drop for Claim {
             entry.claims == 0
         });
         if last.is_some() {
-            // What stays is found by `lab clean`; there is nobody left to tell.
+            // `lab clean` finds the remains; a drop returns no error.
             let _ = leave_register();
         }
     }
 }
 
-/// Removes everything that this process has made, whoever still uses it, because
-/// the process is about to end. No claim can be taken or dropped afterwards.
+/// Removes all namespaces of this process, whoever still uses them, because the process is about to
+/// end. No claim can be taken or dropped afterwards.
 pub(crate) fn abandon() -> Result<(), LinkError> {
-    // Never unlocked again: other threads wait here until the process is gone.
+    // Never unlocked again: other threads wait here until the process ends.
     let entry = ENTRY.lock();
     let has_any = entry.is_some();
     std::mem::forget(entry);
     if has_any { leave_register() } else { Ok(()) }
 }
 
-/// Holds off [`abandon`] while something is being made that it must find; waits
-/// for ever once it has begun.
-pub(crate) fn stay() -> impl Drop {
+/// Holds off [`abandon`] while an object is made that it must find. Waits without end once it has
+/// begun.
+pub(crate) fn hold() -> impl Drop {
     ENTRY.lock()
 }
 
@@ -100,7 +97,7 @@ impl Register {
     pub(super) fn lock() -> Result<Self, LinkError> {
         let path = Path::new(DIRECTORY);
         let mut directory = DirBuilder::new();
-        // Others must not hold locks in it.
+        // Others must not hold locks in the directory.
         directory.recursive(true).mode(0o700);
         directory.create(path).map_err(at(path))?;
         let path = path.join("lock");
@@ -110,7 +107,7 @@ impl Register {
         Ok(Self { _lock: file })
     }
 
-    /// Every process that has an entry.
+    /// Returns every process that has an entry.
     pub(super) fn owners(&self) -> Result<Vec<u32>, LinkError> {
         let path = Path::new(DIRECTORY);
         let mut owners: Vec<u32> = fs::read_dir(path)
@@ -121,7 +118,7 @@ impl Register {
         Ok(owners)
     }
 
-    /// The lock of an entry, which must exist: `None` if its owner lives.
+    /// Returns the lock of an entry, which must exist; `None` if its owner lives.
     pub(super) fn dead(&self, owner: u32) -> Result<Option<File>, LinkError> {
         let path = entry_path(owner);
         let file = open(&path)?;
@@ -139,7 +136,7 @@ impl Register {
         Ok(false)
     }
 
-    /// Removes the namespaces of an owner, all that runs in them, and its entry.
+    /// Removes the namespaces of an owner, their processes, and its entry.
     pub(super) fn sweep(&self, owner: u32) -> Result<(), LinkError> {
         let namespaces = netns::existing(&prefix(owner));
         processes::end_inside(&namespaces)?;
@@ -152,7 +149,7 @@ impl Register {
 /// Directory of the register.
 pub(super) const DIRECTORY: &str = "/run/hikyaku-lab";
 
-/// What the names of an owner's namespaces begin with.
+/// Returns the prefix of an owner's namespaces.
 pub(super) fn prefix(owner: u32) -> String {
     format!("hkyk-{owner}-")
 }
@@ -161,8 +158,8 @@ fn entry_path(owner: u32) -> PathBuf {
     Path::new(DIRECTORY).join(owner.to_string())
 }
 
-/// Makes the entry of this process; whoever had its number before is dead, and
-/// what is left of it is removed.
+/// Makes the entry of this process. An earlier process of its number is dead, and its remains are
+/// removed.
 fn enter_register() -> Result<File, LinkError> {
     privileges::check()?;
     let register = Register::lock()?;
@@ -172,7 +169,7 @@ fn enter_register() -> Result<File, LinkError> {
         register.sweep(owner)?;
     }
     let entry = open(&path)?;
-    // Whoever had this process's number may have been killed a moment ago.
+    // An earlier process of this number may have been killed a moment ago.
     if !lock::take(&entry, owner).map_err(at(&path))? {
         return Err(LinkError::Owned { path });
     }

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// Writes on a thread of its own: a slow disk must not make the link late.
+/// A writer on a thread of its own, since a slow disk must not make the link late.
 #[derive(Debug)]
 pub(super) struct PacketLog {
     lines: Sender<Line>,
     writer: JoinHandle<io::Result<()>>,
 }
 
-/// One packet. Times are µs since the link was started.
+/// One packet. Times are µs since the link's start.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// When it was delivered or discarded.
+    /// Time of its delivery or discard.
     pub(super) at_us: u64,
-    /// When it came to the link.
+    /// Time of its arrival at the link.
     pub(super) arrived_us: u64,
     /// `up` or `down`.
     pub(super) direction: &'static str,
@@ -26,11 +26,11 @@ pub(super) struct Line {
     pub(super) len: usize,
     /// Protocol and ports.
     pub(super) flow: (Option<u8>, Option<[u16; 2]>),
-    /// What became of it.
+    /// Fate of the packet.
     pub(super) fate: &'static str,
 }
 
-/// Names of the columns, and first line of a log.
+/// Names of the columns, in the first line of a log.
 const HEADER: &str = "at_us,arrived_us,direction,bytes,protocol,source_port,target_port,fate";
 
 impl PacketLog {
@@ -46,7 +46,7 @@ impl PacketLog {
 
     /// Adds a line.
     pub(super) fn write(&self, line: Line) {
-        // If the writer has failed, `finish` tells why.
+        // If the writer has failed, `finish` returns the error.
         let _ = self.lines.send(line);
     }
 

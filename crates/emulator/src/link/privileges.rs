@@ -1,4 +1,4 @@
-//! What emulating a network needs of the machine.
+//! The machine's requirements for emulating a network.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::error::LinkError;
 
-/// Refuses with everything that is missing at once.
+/// Checks the requirements and reports all that are missing at once.
 pub fn check() -> Result<(), LinkError> {
     let mut missing = Vec::new();
-    // Without /proc the kernel has the last word.
+    // Without /proc the kernel decides.
     let effective = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);
     let needed = [
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
@@ -34,7 +34,7 @@ pub fn check() -> Result<(), LinkError> {
     Err(LinkError::Missing(missing.join(", ")))
 }
 
-/// Whether `program` is there: on the PATH, or where its own path says.
+/// Whether `program` exists: on the PATH, or at its own path.
 pub fn is_program(program: &OsStr) -> bool {
     let program = Path::new(program);
     if program.components().count() > 1 {

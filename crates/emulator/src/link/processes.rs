@@ -15,13 +15,13 @@ use super::netns;
 /// A process inside a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// Its number.
+    /// Number of the process.
     pub(crate) pid: u32,
-    /// Its name, as the kernel keeps it.
+    /// Name of the process, as the kernel keeps it.
     pub(crate) name: String,
 }
 
-/// How long a process may take to end after SIGTERM, and again after SIGKILL.
+/// Time that a process may take to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The processes whose main thread is in one of the named namespaces.
@@ -41,11 +41,11 @@ pub(super) fn inside(namespaces: &[String]) -> Vec<Process> {
         .collect()
 }
 
-/// Ends every process inside the named namespaces, except the calling one: by
-/// SIGTERM, and by SIGKILL what has not ended then.
+/// Ends every process inside the named namespaces, except the calling one. SIGKILL follows SIGTERM
+/// for those that have not ended.
 ///
 /// # Errors
-/// If some do not end at all.
+/// If some processes do not end at all.
 pub(crate) fn end_inside(namespaces: &[String]) -> Result<(), LinkError> {
     let begun = Instant::now();
     let mut asked = Vec::new();
@@ -78,8 +78,8 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Signals a process if it still is inside: the number alone may be another's by
-/// now, the descriptor stays with the process that was looked at.
+/// Signals a process if it is still inside. Its number may be another's by now, but the descriptor
+/// stays with the process that was examined.
 fn signal(pid: u32, namespaces: &[String], signal: Signal) {
     let open = || -> Option<OwnedFd> {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -92,7 +92,7 @@ fn signal(pid: u32, namespaces: &[String], signal: Signal) {
     }
 }
 
-/// What tells a namespace from all others: device and inode of its file.
+/// The identity of a namespace: device and inode of its file.
 type Inode = (u64, u64);
 
 fn inodes(namespaces: &[String]) -> Vec<Inode> {

@@ -31,14 +31,14 @@ use worker::Worker;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPair {
-    /// From the first end to the second: client to server.
+    /// Direction from the first end to the second: client to server.
     pub up: LinkConfig,
-    /// From the second end to the first: server to client.
+    /// Direction from the second end to the first: server to client.
     pub down: LinkConfig,
 }
 
 impl LinkPair {
-    /// A link that is the same in both directions.
+    /// Makes a link that is the same in both directions.
     pub fn symmetric(config: LinkConfig) -> Self {
         Self {
             up: config.clone(),
@@ -47,13 +47,13 @@ impl LinkPair {
     }
 }
 
-/// The links between the same two ends, which packets take by their client's address: that
-/// at the first end.
+/// The links between the same two ends. A packet takes the link of its client's address, which is
+/// the address at the first end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkSet {
-    /// For every client that has none of its own.
+    /// The link of clients that have none of their own.
     pub common: LinkPair,
-    /// Of single clients.
+    /// Links of single clients.
     pub own: Vec<(IpAddr, LinkPair)>,
 }
 
@@ -67,14 +67,14 @@ impl From<LinkPair> for LinkSet {
     }
 }
 
-/// Changes of both directions of a link, with times after a start that is given
-/// when they begin.
+/// Changes of both directions of a link. Their times count from a start that is given when they
+/// begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChangePair {
-    /// Of the direction from the first end to the second.
+    /// Changes of the direction from the first end to the second.
     pub up: Vec<Change>,
-    /// Of the direction from the second end to the first.
+    /// Changes of the direction from the second end to the first.
     pub down: Vec<Change>,
 }
 
@@ -94,8 +94,8 @@ pub(super) struct Tuns {
 }
 
 impl Pump {
-    /// Starts to carry packets; those that wait in the interfaces are thrown away.
-    /// With a path, each packet gets a line in a file there.
+    /// Starts to carry packets; those that wait in the interfaces are dropped. With a path, a file
+    /// there gets a line for each packet.
     pub(super) fn start(
         tuns: Arc<Tuns>,
         links: LinkSet,
@@ -110,7 +110,7 @@ impl Pump {
         });
         let log = log.transpose()?;
         let start = || -> io::Result<Self> {
-            // Before this returns, or it would take the caller's first packets.
+            // Before this returns, since it would drop the caller's first packets.
             let mut buffer = frame_buffer();
             for tun in [&tuns.a, &tuns.b] {
                 while tun.read(&mut buffer)?.is_some() {}
@@ -151,7 +151,7 @@ impl Pump {
             .map_err(LinkError::Pump)
     }
 
-    /// Stops and says what happened.
+    /// Stops and returns the report.
     pub(super) fn stop(mut self) -> Result<Report, LinkError> {
         self.join().map_err(LinkError::Pump)
     }
@@ -166,7 +166,7 @@ impl Pump {
         let Some(thread) = self.thread.take() else {
             return Err(io::Error::other("stopped before"));
         };
-        // It may have ended by itself; then its result tells why.
+        // It may have ended by itself; then its result has the reason.
         let _ = self.command(Command::Stop);
         thread
             .join()
@@ -177,7 +177,7 @@ impl Pump {
 impl Drop for Pump {
     fn drop(&mut self) {
         if self.thread.is_some() && !thread::panicking() {
-            // Nobody asked for the report, so nobody is told of a failure.
+            // The report is not wanted, so its error is not, either.
             let _ = self.join();
         }
     }

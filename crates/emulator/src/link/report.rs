@@ -1,4 +1,4 @@
-//! What a pump did.
+//! The report of a pump's run.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
 
-/// What a pump did from start to stop.
+/// The report of a pump's run from start to stop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What became of the packets from the first end to the second.
+    /// Counts of packets from the first end to the second.
     pub up: Counters,
-    /// What became of the packets from the second end to the first.
+    /// Counts of packets from the second end to the first.
     pub down: Counters,
     /// State of the link at the end of each [`Sample::INTERVAL`].
     pub samples: Vec<Sample>,
-    /// How late packets were handed over, in both directions.
+    /// Lateness of delivery, in both directions.
     pub lateness: Lateness,
-    /// Frames from a namespace that were no valid super-packet, and frames that
-    /// a namespace refused. Anything but 0 spoils a measurement.
+    /// Frames from a namespace that were no valid super-packet, and frames that a namespace
+    /// refused. Any other value than 0 spoils a measurement.
     pub faults: u64,
     /// Whether the thread had real-time priority.
     pub realtime: bool,
@@ -31,22 +31,22 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// A link at one time.
+/// The state of a link at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Since the link was started.
+    /// Time since the link's start.
     #[serde(with = "hikyaku_units::duration")]
     pub at: Duration,
-    /// From the first end to the second.
+    /// The direction from the first end to the second.
     pub up: DirectionState,
-    /// From the second end to the first.
+    /// The direction from the second end to the first.
     pub down: DirectionState,
 }
 
 /// One direction of a link at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionState {
-    /// What became of the packets so far.
+    /// Counts of packets so far.
     pub counters: Counters,
     /// Packets that wait in the queue.
     pub queued: Tally,
@@ -58,27 +58,27 @@ impl Sample {
 }
 
 impl Report {
-    /// The emulator hands over 99 of 100 packets within this time, or the machine
-    /// was too busy.
+    /// The emulator delivers 99 of 100 packets with at most this lateness, or the machine was too
+    /// busy.
     pub const LATENESS_LIMIT: Duration = Duration::from_millis(2);
 
     /// Share of CPU time that the host may give to others.
     pub const STEAL_LIMIT: f64 = 0.05;
 
-    /// From this time on a stall of some milliseconds is too small a part of a run to
-    /// matter: packets may be late by [`Self::MEAN_LATENESS_LIMIT`] on average, and
-    /// [`Self::LONG_STEAL_LIMIT`] holds.
+    /// Shortest long run. In it a stall of some milliseconds is too small a part to matter. So
+    /// [`Self::MEAN_LATENESS_LIMIT`] bounds the mean lateness, and [`Self::LONG_STEAL_LIMIT`]
+    /// holds.
     pub const LONG: Duration = Duration::from_secs(5);
 
-    /// By so much packets may be late on average in a long run, in either direction: a
-    /// round trip of 25 ms takes 2 % longer then.
+    /// Limit of the mean lateness in a long run, in either direction: a round trip of 25 ms takes 2
+    /// % longer then.
     pub const MEAN_LATENESS_LIMIT: Duration = Duration::from_micros(250);
 
-    /// [`Self::STEAL_LIMIT`] of a long run.
+    /// Limit of the stolen CPU share in a long run, in place of [`Self::STEAL_LIMIT`].
     pub const LONG_STEAL_LIMIT: f64 = 0.25;
 
-    /// What this link and another did at the same time, as one; without samples, which belong
-    /// to a link each.
+    /// Joins the reports of two links that ran at the same time. Samples are left out, since they
+    /// belong to one link each.
     pub fn beside(mut self, other: &Self) -> Self {
         self.up += other.up;
         self.down += other.down;
@@ -92,8 +92,8 @@ impl Report {
         self
     }
 
-    /// Why a measurement over this link says more about the machine than about the
-    /// link, and is to be repeated; `None` if it is good.
+    /// The reason why this measurement shows the machine rather than the link, and must be
+    /// repeated. `None` if it is good.
     pub fn disturbed(&self) -> Option<String> {
         let (what, lateness, lateness_limit, steal_limit) = if self.elapsed < Self::LONG {
             let p99 = self.lateness.quantile(0.99);

@@ -1,8 +1,8 @@
-//! Directories for what a lab needs while it runs.
+//! Temporary directories of a running lab.
 //!
-//! `hikyaku-lab-PID-RANDOM`, beside other temporary files, is locked by the process
-//! that made it as long as that lives. The kernel drops the lock however the process
-//! ends: a directory without one is what a killed lab left behind.
+//! A directory `hikyaku-lab-PID-RANDOM`, beside other temporary files, is locked by its process as
+//! long as that lives. The kernel drops the lock however the process ends. So a directory without a
+//! lock belongs to a killed lab.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,8 +16,8 @@ use super::error::LinkError;
 use super::lock;
 use super::owner::Register;
 
-/// A directory that is removed when dropped, or when the process is [asked to
-/// end](crate::interrupt); what a kill leaves is found by `lab clean`.
+/// A directory that is removed on drop, or when the process is [asked to end](crate::interrupt).
+/// `lab clean` finds those of killed processes.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -25,18 +25,18 @@ pub struct Scratch {
     _lock: File,
 }
 
-/// Those of this process that are not to be kept.
+/// The temporary directories of this process.
 static PRESENT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 const PREFIX: &str = "hikyaku-lab-";
 
 impl Scratch {
-    /// Makes one. One that is to be kept is removed by nobody but its user.
+    /// Makes a directory. Only its user removes one that is to be kept.
     ///
     /// # Errors
-    /// If it cannot be made or locked.
+    /// If the directory cannot be made or locked.
     pub fn create(kept: bool) -> Result<Self, LinkError> {
-        // Between making and locking, `lab clean` must not look.
+        // `lab clean` must not look between making and locking.
         let _register = Register::lock()?;
         let owner = match kept {
             true => "kept".to_owned(),
@@ -61,7 +61,7 @@ impl Scratch {
         })
     }
 
-    /// The directory.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,14 +73,14 @@ impl Drop for Scratch {
             return;
         }
         let mut present = PRESENT.lock();
-        // What stays is found by `lab clean`.
+        // `lab clean` finds the remains.
         let _ = fs::remove_dir_all(&self.path);
         present.retain(|path| *path != self.path);
     }
 }
 
-/// Removes all of this process, because it is about to end; none can be made or
-/// dropped afterwards.
+/// Removes all directories of this process, because it is about to end. None can be made or dropped
+/// afterwards.
 pub(crate) fn abandon() {
     let present = PRESENT.lock();
     for path in present.iter() {
@@ -88,12 +88,11 @@ pub(crate) fn abandon() {
         let mut tries = 0..5;
         let _ = tries.any(|_| fs::remove_dir_all(path).is_ok());
     }
-    // Never unlocked again: other threads wait here until the process is gone.
+    // Never unlocked again: other threads wait here until the process ends.
     std::mem::forget(present);
 }
 
-/// Those in the directory `temporary` whose owners are dead. The register holds off new
-/// ones.
+/// Returns the directories in `temporary` whose owners are dead. The register holds off new ones.
 pub(super) fn left(_register: &Register, temporary: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary).into_iter().flatten();
     let named = entries
@@ -107,18 +106,18 @@ pub(super) fn left(_register: &Register, temporary: &Path) -> Vec<PathBuf> {
     left
 }
 
-/// Removes one.
+/// Removes a dead owner's directory.
 pub(super) fn remove(path: &Path) -> Result<(), LinkError> {
     fs::remove_dir_all(path).map_err(at(path))
 }
 
-/// The process whose directory has this name, if it is one of a lab's.
+/// Returns the process of the directory with this name, if it is a lab's.
 fn owner(name: &std::ffi::OsStr) -> Option<u32> {
     let (owner, _) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
     owner.parse().ok()
 }
 
-/// Whether it is this user's, and nobody holds its lock.
+/// Whether it belongs to this user, and nobody holds its lock.
 fn is_dead(owner: u32, path: &Path) -> io::Result<bool> {
     let directory = open(path)?;
     if directory.metadata()?.uid() != rustix::process::geteuid().as_raw() {
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_kept_or_anothers_is_not_ours() {
+    fn kept_and_foreign_directories_are_not_ours() {
         let cases = [
             ("hikyaku-lab-123-AbCdEf", Some(123)),
             ("hikyaku-lab-kept-AbCdEf", None),

@@ -22,8 +22,8 @@ impl CpuTime {
         later.steal.saturating_sub(self.steal) as f64 / total as f64
     }
 
-    /// proc_stat(5): the first line is `cpu user nice system idle iowait irq
-    /// softirq steal subscriber guest_nice`, subscribers being part of user and nice.
+    /// Parses the first line, which is `cpu user nice system idle iowait irq softirq steal guest
+    /// guest_nice` (proc_stat(5)). The guest times are part of user and nice.
     fn parse(stat: &str) -> Self {
         let first = stat.lines().next().unwrap_or_default();
         let ticks = first.split_whitespace().skip(1).take(8);

@@ -1,10 +1,9 @@
 //! Super-packets, split and joined without touching their payload.
 //!
-//! With segmentation offload the kernel hands over up to 64 KiB as one packet
-//! behind a `struct virtio_net_hdr` (`linux/virtio_net.h`; VIRTIO 1.2 §5.1.6)
-//! that says where to cut. Splitting is logical: a [`SuperPacket`] tells the
-//! length of each segment, and gives the headers for any run of neighbouring
-//! segments, which may again be one super-packet.
+//! With segmentation offload the kernel delivers up to 64 KiB as one packet. A `struct
+//! virtio_net_hdr` before it (`linux/virtio_net.h`; VIRTIO 1.2 §5.1.6) gives the lengths of its
+//! segments. Splitting is logical. A [`SuperPacket`] returns the length of each segment, and the
+//! headers for any run of neighbouring segments. Such a run may again be one super-packet.
 
 #[cfg(test)]
 mod tests;
@@ -22,14 +21,13 @@ pub(super) struct SuperPacket {
     split: Option<Split>,
 }
 
-/// How to cut a packet that is several segments. Offsets count from the start of
-/// the IP packet.
+/// The segments of a super-packet. Offsets count from the start of the IP packet.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     transport: Transport,
-    /// Where the TCP or UDP header begins.
+    /// Offset of the TCP or UDP header.
     transport_start: usize,
-    /// Where the payload begins.
+    /// Offset of the payload.
     payload_start: usize,
     /// Payload bytes of each segment but the last.
     segment_payload: usize,
@@ -41,7 +39,7 @@ enum Transport {
     Udp,
 }
 
-/// A frame that is not what its header says.
+/// A frame that contradicts its header.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("reading a frame of {len} bytes: its headers are cut off or contradict each other")]
 pub(super) struct MalformedFrame {
@@ -71,11 +69,11 @@ const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
 
 impl SuperPacket {
-    /// Takes a frame as read from the interface.
+    /// Parses a frame as read from the interface.
     ///
     /// # Errors
-    /// If the frame is shorter than its headers say or of a kind that this end
-    /// did not offer to take.
+    /// If the frame is shorter than its headers say, or of a kind that this end did not offer to
+    /// take.
     pub(super) fn parse(frame: &[u8]) -> Result<Self, MalformedFrame> {
         let malformed = MalformedFrame { len: frame.len() };
         let (header, packet) = frame.split_at_checked(VNET_HEADER).ok_or(malformed)?;
@@ -110,20 +108,19 @@ impl SuperPacket {
         })
     }
 
-    /// What the link must know of a segment; its length is that of
-    /// [`Self::segment_len`].
+    /// Describes a segment for the link, with the length of the first segment.
     pub(super) fn describe(&self) -> PacketInfo {
         // An IP packet has at most 64 KiB.
         ip::describe(self.packet(), self.segment_len(0) as u32)
     }
 
-    /// The IP packet as it came, with all segments in one.
+    /// Returns the IP packet as it came, with all segments in one.
     pub(super) fn packet(&self) -> &[u8] {
         &self.frame[VNET_HEADER..]
     }
 
-    /// The frame that carries a run of segments: headers, written to `headers`,
-    /// and payload. With `mark_ce` its IP header tells of congestion.
+    /// Returns the frame that carries a run of segments: headers, written to `headers`, and
+    /// payload. With `mark_ce` its IP header is marked with congestion experienced.
     pub(super) fn run(&self, run: Range<usize>, mark_ce: bool, headers: &mut Vec<u8>) -> &[u8] {
         headers.clear();
         let payload = match &self.split {
@@ -134,7 +131,7 @@ impl SuperPacket {
                 payload
             }
             _ => {
-                // What is not changed needs no copy.
+                // Unchanged parts need no copy.
                 let copied = if mark_ce {
                     ip::header_len(self.packet())
                 } else {
@@ -169,7 +166,7 @@ impl SuperPacket {
 
         let (ip, transport) = packet.split_at_mut(split.transport_start);
         rewrite_ip(ip, run_len, run.start);
-        // The checksum holds the sum of the pseudo-header, the length within it.
+        // The checksum has the sum of the pseudo-header, with the length in it.
         let at = usize::from(u16::from_ne_bytes([
             vnet[CHECKSUM_OFFSET][0],
             vnet[CHECKSUM_OFFSET][1],
@@ -191,7 +188,7 @@ impl SuperPacket {
         vnet[HEADER_LEN].copy_from_slice(&ne16(split.payload_start));
     }
 
-    /// Sequence number, and flags that belong to the first or last segment alone.
+    /// Sets the sequence number, and the flags of the first or last segment alone.
     fn rewrite_tcp(&self, split: &Split, run: &Range<usize>, tcp: &mut [u8]) {
         let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
         // A super-packet has at most 64 KiB.
@@ -226,10 +223,10 @@ impl Split {
             Transport::Tcp => usize::from(transport_header.get(12)? >> 4) * 4,
             Transport::Udp => 8,
         };
-        let least_len = if transport == Transport::Tcp { 20 } else { 8 };
+        let min_len = if transport == Transport::Tcp { 20 } else { 8 };
         let payload_start = transport_start + transport_len;
         let fits = transport_start >= ip_header
-            && transport_len >= least_len
+            && transport_len >= min_len
             && payload_start <= packet.len()
             && segment_payload > 0;
         fits.then_some(Self {

@@ -19,19 +19,19 @@ pub(super) const MAX_INTERFACE_NAME: usize = libc::IFNAMSIZ - 1;
 const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
 const TUNSETOFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
 
-/// Offloads that every kernel with `IFF_VNET_HDR` knows: the other end may hand
-/// over packets without a checksum, and TCP super-packets.
+/// Offloads that every kernel with `IFF_VNET_HDR` knows: the other end may send packets without a
+/// checksum, and TCP super-packets.
 const TCP_OFFLOADS: c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
 /// UDP super-packets, since Linux 6.2.
 const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// Makes the file, which is an open `/dev/net/tun`, a TUN interface in the
-/// calling thread's network namespace. Packets carry a `virtio_net_hdr`.
+/// Makes the file, an open `/dev/net/tun`, a TUN interface in the calling thread's network
+/// namespace. Packets have a `virtio_net_hdr`.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput` for a name of a wrong length.
+/// The kernel's error; `InvalidInput` for a name of a wrong length.
 pub(super) fn create_tun(file: impl AsFd, name: &str) -> io::Result<()> {
     if name.is_empty() || name.len() > MAX_INTERFACE_NAME {
         return Err(io::Error::new(
@@ -55,11 +55,10 @@ pub(super) fn create_tun(file: impl AsFd, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns on checksum, TCP and, where the kernel has it, UDP segmentation offload
-/// of a TUN interface.
+/// Turns on checksum, TCP and, if the kernel has it, UDP segmentation offload of a TUN interface.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub(super) fn enable_offloads(tun: impl AsFd) -> io::Result<()> {
     let set = |offloads: c_uint| {
         // SAFETY: TUNSETOFFLOAD takes its flags as the argument itself and
@@ -76,8 +75,8 @@ pub(super) fn enable_offloads(tun: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO` 1), so
-/// that it runs before every ordinary thread as soon as it wakes.
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO` 1), so that it runs before
+/// every ordinary thread as soon as it wakes.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`.
@@ -85,20 +84,20 @@ pub fn become_realtime() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO, 1)
 }
 
-/// Starts a process that spins on these CPUs as long as `parent` is its parent, where no
-/// other wants to run (`SCHED_IDLE`), in a session of its own with the least weight. It has
-/// none of this process' files.
+/// Starts a process that spins on these CPUs in their idle time (`SCHED_IDLE`), as long as `parent`
+/// is its parent. It has a session of its own with the least weight, and none of this process's
+/// files.
 ///
 /// # Errors
-/// What the kernel says of starting it. A process that then can't get the policy or the
-/// CPUs would disturb instead, and ends at once.
+/// The kernel's error at its start. A process that then can't get the policy or the CPUs would
+/// disturb instead, and ends at once.
 pub(super) fn start_spinning(cpus: &CpuSet, parent: Pid) -> io::Result<Pid> {
-    // SAFETY: this process' other threads are not in the child, and what they have locked
-    // stays locked there: it makes system calls alone, allocates nothing, and does not return.
+    // SAFETY: this process's other threads are not in the child, and their locks stay locked there.
+    // The child makes system calls alone, allocates nothing, and does not return.
     match unsafe { libc::fork() } {
         0 => {
             let ended = spin(cpus, parent);
-            // SAFETY: it ends the process, without what else is to run at an exit.
+            // SAFETY: it ends the process, without the handlers of an exit.
             unsafe { libc::_exit(ended.is_err().into()) }
         }
         process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error),
@@ -109,9 +108,8 @@ fn spin(cpus: &CpuSet, parent: Pid) -> io::Result<()> {
     setsid()?;
     set_name(c"awake")?;
     lower_autogroup();
-    // Before the policy: a process of the least priority may wait long for its turn, and would
-    // keep the sockets of its parent open meanwhile.
-    // SAFETY: nothing here uses a file after that.
+    // Before the policy: a process of the least priority may wait long for its turn, and would keep
+    // the sockets of its parent open meanwhile. SAFETY: nothing here uses a file after that.
     unsafe { libc::close_range(0, c_uint::MAX, 0) };
     set_policy(libc::SCHED_IDLE, 0)?;
     sched_setaffinity(None, cpus)?;
@@ -123,8 +121,8 @@ fn spin(cpus: &CpuSet, parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the session of the calling process the least weight, where sessions have one
-/// (sched(7), autogroup).
+/// Gives the session of the calling process the least weight, if sessions have one (sched(7),
+/// autogroup).
 fn lower_autogroup() {
     let file = rustix::fs::open(c"/proc/self/autogroup", OFlags::WRONLY, Mode::empty());
     let _ = file.and_then(|file| rustix::io::write(file, b"19"));

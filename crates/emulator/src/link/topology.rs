@@ -21,10 +21,9 @@ pub const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 2);
 /// Name of either end of a [`Topology`]'s link.
 pub const INTERFACE: &str = "hkyk0";
 
-/// The smallest [`Network`]: two namespaces, `hkyk-PID-N-client` and
-/// `hkyk-PID-N-server`, each with one interface of 1500 B MTU. It is the shipped
-/// topology `pair`. Nothing passes between them until a link is started. Dropping
-/// it ends processes that still run inside, stops the link and removes both
+/// The smallest [`Network`]: two namespaces, `hkyk-PID-N-client` and `hkyk-PID-N-server`, each with
+/// one interface of 1500 B MTU. It is the shipped topology `pair`. Nothing passes between them
+/// until a link is started. A drop ends processes inside, stops the link and removes both
 /// namespaces.
 #[derive(Debug)]
 pub struct Topology {
@@ -32,12 +31,12 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Creates the namespaces, which hold nothing but these interfaces, their
-    /// addresses and loopback.
+    /// Creates the namespaces with these interfaces, their addresses and loopback, and nothing
+    /// else.
     ///
     /// # Errors
-    /// Without privileges, `/dev/net/tun` or iproute2. What had been created
-    /// until then is removed.
+    /// Without privileges, `/dev/net/tun` or iproute2. Parts that had been created until then are
+    /// removed.
     pub fn create() -> Result<Self, LinkError> {
         let network = Network::create(&pair())?;
         Ok(Self { network })
@@ -58,13 +57,13 @@ impl Topology {
         self.network.link_at(0)
     }
 
-    /// The link between the two, client first.
+    /// The link between the two, client first, for changes.
     pub fn link_mut(&mut self) -> &mut EmulatedLink {
         self.network.link_at_mut(0)
     }
 
-    /// Joins the namespaces by a fresh link, empty and with random streams from
-    /// their start; ends the one before, if any.
+    /// Joins the namespaces by a fresh link, empty and with random streams from their start. The
+    /// link before it ends.
     ///
     /// # Errors
     /// If the pump's thread cannot be started.
@@ -78,7 +77,7 @@ impl Topology {
         self.link().delivered_bytes()
     }
 
-    /// Ends the link: packets on their way are gone. `None` if there was none.
+    /// Ends the link and drops the packets on their way. Returns `None` if there was none.
     ///
     /// # Errors
     /// If the pump had failed.
@@ -87,7 +86,7 @@ impl Topology {
     }
 }
 
-/// The description, without what the link is like.
+/// The description, without the link's properties.
 fn pair() -> TopologySpec {
     let end = |node: &str, v4: Ipv4Addr, v6: Ipv6Addr| EndSpec {
         node: node.to_owned(),

@@ -10,17 +10,16 @@ use toml::{Table, Value};
 #[derive(Debug, thiserror::Error)]
 #[error("reading the trace `{}`", path.display())]
 pub struct TraceFileError {
-    /// As it was given.
+    /// Path as it was given.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub source: io::Error,
 }
 
-/// Puts the text of the file in the place of each `trace` that is a path, in the
-/// table and all tables inside: [`hikyaku_netsim`] reads no files. Returns whether
-/// there was one. A path is a text of one line that is not a number; it is relative
-/// to the working directory.
+/// Replaces each `trace` that is a path by the text of its file, in the table and all tables
+/// inside, since [`hikyaku_netsim`] reads no files. Returns whether there was one. A path is a text
+/// of one line that is not a number. It is relative to the working directory.
 ///
 /// # Errors
 /// If a file cannot be read.

@@ -9,10 +9,9 @@ use super::error::LinkError;
 use super::netns::Netns;
 use super::sys;
 
-/// A TUN interface inside a namespace, seen from its other side: what the
-/// namespace sends is read here, what is written here arrives there. Frames are
-/// a `virtio_net_hdr` and an IP packet. Reads and writes do not block. The
-/// interface goes when this is dropped.
+/// The outer side of a TUN interface inside a namespace. It reads the packets that the namespace
+/// sends; packets that it writes arrive there. Frames are a `virtio_net_hdr` and an IP packet.
+/// Reads and writes do not block. A drop removes the interface.
 #[derive(Debug)]
 pub(super) struct Tun {
     file: File,
@@ -40,10 +39,10 @@ impl Tun {
         })
     }
 
-    /// Reads one frame; `None` when there is none.
+    /// Reads one frame; `None` if none is there.
     ///
     /// # Errors
-    /// What the kernel says, except that there is nothing to read.
+    /// The kernel's error, except that no frame is there.
     pub(super) fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.file, &mut *buffer)) {
             Ok(len) => Ok(Some(&buffer[..len])),
@@ -55,7 +54,7 @@ impl Tun {
     /// Writes one frame, given as its headers and its payload.
     ///
     /// # Errors
-    /// What the kernel says: it refused the frame.
+    /// The kernel's error if it refused the frame.
     pub(super) fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<()> {
         let slices = [IoSlice::new(headers), IoSlice::new(payload)];
         rustix::io::retry_on_intr(|| rustix::io::writev(&self.file, &slices))?;

@@ -7,8 +7,8 @@ use hikyaku_netsim::LinkConfig;
 use super::CheckError;
 use crate::link::{LinkPair, Report, Topology};
 
-/// Makes the networks under test: each measurement has one of its own, in which no
-/// connection of the one before retransmits.
+/// Maker of the networks under test. Each measurement has one of its own, without retransmissions
+/// of the connection before.
 pub(super) struct Bench {
     quick: bool,
     disturbance: Option<String>,
@@ -22,13 +22,13 @@ impl Bench {
         }
     }
 
-    /// The first with time, the second in a hurry.
+    /// Returns the first, or the second for a quick test.
     pub(super) fn either<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// Does `work` over a link that is alike in both directions. Returns what it
-    /// found and what the link reports.
+    /// Does `work` over a link that is alike in both directions. Returns its result and the link's
+    /// report.
     pub(super) fn over<T>(
         &mut self,
         config: LinkConfig,
@@ -38,7 +38,7 @@ impl Bench {
         let mut topology = Topology::create()?;
         topology.start_link(LinkPair::symmetric(config), seed)?;
         let result = work(&topology);
-        let report = topology.stop_link()?.ok_or("the link was gone")?;
+        let report = topology.stop_link()?.ok_or("the link no longer exists")?;
         self.disturbance = report.disturbed();
         Ok((result?, report))
     }
@@ -47,7 +47,7 @@ impl Bench {
         self.disturbance = None;
     }
 
-    /// What disturbed the latest link.
+    /// Returns the disturbance of the latest link.
     pub(super) fn disturbance(&self) -> Option<&str> {
         self.disturbance.as_deref()
     }

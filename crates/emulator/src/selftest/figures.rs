@@ -82,7 +82,7 @@ fn loss_check(ppm: u32) -> Check {
             loss: Loss::Bernoulli(loss),
             ..LinkConfig::default()
         };
-        // One seed for all attempts: another try must not make it better.
+        // One seed for all attempts, since another draw must not improve the result.
         let seed = derive_seed(0x5e1f, &[ppm.into()]);
         let (received, report) = bench.over(config, seed, |topology| {
             let from = udp(topology.server(), SERVER_V4)?;
@@ -135,14 +135,14 @@ fn rtt_check(rtt_ms: u64) -> Check {
     Check::new(format!("RTT {rtt_ms} ms"), goal, measure)
 }
 
-/// A burst that finds the link idle: one packet is being sent, and as many wait as
+/// The queue checks send a burst to an idle link: one packet is being sent, and as many wait as
 /// have room. 1 Mbit/s sends none during the burst.
 fn queue_checks() -> Vec<Check> {
     const WIRE_BYTES: u64 = 1_514;
     let queues = [
         ("packets", QueueLimit::Packets(60), 61),
         ("bytes", QueueLimit::Bytes(60 * WIRE_BYTES), 61),
-        // A packet takes 12.112 ms, and the last to have room waits for 50.
+        // A packet takes 12.112 ms, and the last one with room waits for 50.
         (
             "time",
             QueueLimit::Time(Duration::from_micros(50 * 12_112)),

@@ -1,5 +1,4 @@
-//! `hikyaku lab selftest`: does the emulated link do on this machine what it
-//! promises?
+//! `hikyaku lab selftest`: whether the emulated link is accurate on this machine.
 
 mod bench;
 mod figures;
@@ -18,36 +17,36 @@ use table::Table;
 /// Arguments of `hikyaku lab selftest`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelftestArgs {
-    /// Measure shorter: less than a minute in all
+    /// Measure for less than a minute in all
     #[arg(long)]
     quick: bool,
-    /// Print a JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// Why the self-test could not be done. That a goal is missed is no error.
+/// The reason why the self-test could not run. A missed goal is no error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelftestError {
-    /// There is no network to test.
+    /// No network could be set up.
     #[error("setting up an emulated network for the self-test")]
     SetUp(#[source] LinkError),
-    /// The results could not be told.
+    /// The results could not be written.
     #[error("writing the results of the self-test")]
     Write(#[from] io::Error),
 }
 
-/// How often a measurement is made at most: other load on the machine spoils some.
+/// Largest number of attempts of a measurement, since other load on the machine spoils some.
 const ATTEMPTS: usize = 3;
 
-/// Checks one promise after another and writes a line for each. Returns the exit
-/// status: 0 if all that the kernel can do is right, else 1.
+/// Runs one check after another and writes a line for each. Returns the exit status: 0 if
+/// everything that the kernel supports is right, else 1.
 ///
 /// # Errors
 /// If no emulated network can be set up, or `out` cannot be written to.
 pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<u8, SelftestError> {
-    // Without privileges every check would fail; say so once.
+    // Without privileges every check would fail, so it is reported once.
     drop(Topology::create().map_err(SelftestError::SetUp)?);
     let _awake = KeepAwake::start();
     let mut bench = Bench::new(args.quick);
@@ -60,22 +59,22 @@ pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<u8, SelftestError
     Ok(u8::from(table.failed()))
 }
 
-/// One promise.
+/// One checked property.
 struct Check {
     name: String,
     goal: String,
     measure: Box<dyn Fn(&mut Bench, u64) -> Result<Finding, CheckError>>,
 }
 
-/// What a check may run into.
+/// An error of a check.
 type CheckError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What one attempt found.
+/// The result of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Finding {
-    /// A figure or a fact, and whether it is what was promised.
+    /// A figure or a fact, and whether it meets the goal.
     Reached { text: String, good: bool },
-    /// The kernel lacks what is to be checked.
+    /// The kernel lacks the checked feature.
     Unavailable(String),
 }
 
@@ -84,7 +83,7 @@ enum Finding {
 struct Row {
     finding: Finding,
     attempts: usize,
-    /// What kept the last attempt from saying much.
+    /// The disturbance of the last attempt.
     disturbed: Option<String>,
 }
 
@@ -143,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_with_their_causes() {
+    fn errors_are_shown_with_their_causes() {
         let cause = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = LinkError::StartPump(cause);
         let text = describe(&error);

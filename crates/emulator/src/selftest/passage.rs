@@ -1,4 +1,4 @@
-//! What must pass the link unchanged.
+//! Checks of packets that must pass the link unchanged.
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
@@ -82,10 +82,9 @@ fn mptcp(bench: &mut Bench, seed: u64) -> Result<Finding, CheckError> {
     Ok(compare(&sent, &received, report.faults))
 }
 
-/// Connections that the server has accepted as MPTCP, in the view of the client's
-/// namespace.
+/// Returns the connections that the server has accepted as MPTCP, from the client's namespace.
 fn mptcp_connections(client: &Netns) -> Result<u64, CheckError> {
-    // Of the thread, whose namespace is not that of the process.
+    // The thread's file, since its namespace is not the process's.
     let netstat = client.enter(|| fs::read_to_string("/proc/thread-self/net/netstat"))??;
     let mut lines = netstat.lines().filter(|line| line.starts_with("MPTcpExt:"));
     let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
@@ -96,7 +95,7 @@ fn mptcp_connections(client: &Netns) -> Result<u64, CheckError> {
     Ok(accepted.unwrap_or(0))
 }
 
-/// Behind the client, reached through a segment only.
+/// An address behind the client, reachable by a segment only.
 const BEHIND_CLIENT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 1, 0, 0, 0, 0, 1);
 
 /// The client's segment.
@@ -123,8 +122,8 @@ fn srv6(bench: &mut Bench, seed: u64) -> Result<Finding, CheckError> {
     Ok(Finding::reached(text, good))
 }
 
-/// What `ip` and the kernel say when something is not built in; any other error is
-/// one.
+/// Recognises the messages of `ip` and the kernel about missing features. Any other error is
+/// returned.
 fn unsupported(error: CheckError) -> Result<String, CheckError> {
     let text = describe(error.as_ref());
     let says = ["not supported", "No such file"];
@@ -172,7 +171,7 @@ fn ecn(bench: &mut Bench, seed: u64) -> Result<Finding, CheckError> {
         for [server, client] in ends {
             let from = udp(topology.server(), server)?;
             let to = udp(topology.client(), client)?;
-            // Its options must be set before the first packet comes.
+            // The options must be set before the first packet comes.
             receive_ecn(&to, 0)?;
             for field in fields {
                 send_burst(&from, to.local_addr()?, 300, EACH, field)?;
@@ -208,7 +207,7 @@ fn udp_gso(bench: &mut Bench, seed: u64) -> Result<Finding, CheckError> {
     let passed = down.delivered.packets + down.lost.packets;
     let good = passed == SENT as u64
         && received == down.delivered.packets
-        // Super-packets lost as a whole would show as a few of 50.
+        // Super-packets lost as a whole would appear as a few of 50.
         && (0.15..0.25).contains(&(down.lost.packets as f64 / SENT as f64))
         && report.faults == 0;
     let text = format!("{received} of {SENT} segments, {} lost", down.lost.packets);

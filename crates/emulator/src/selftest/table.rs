@@ -1,4 +1,4 @@
-//! The self-test's results, as a table for people or as JSON for machines.
+//! The self-test's results, as a table for people or as JSON for programs.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Check, Finding, Row};
 
-/// Writes rows as they come, and counts those that failed.
+/// Writes rows as they come, and counts the failed ones.
 pub(super) struct Table {
     json: bool,
     failed: usize,
@@ -85,7 +85,7 @@ impl Table {
                 &notes,
             )?;
         }
-        // Each takes seconds: show it at once.
+        // Each row takes seconds, so it is shown at once.
         out.flush()
     }
 
@@ -97,8 +97,8 @@ impl Table {
             0 => writeln!(out, "all {} checks are good", self.rows),
             failed => writeln!(
                 out,
-                "{failed} of {} checks FAILED: measurements on this machine cannot be trusted \
-                 where they need what failed",
+                "{failed} of {} checks FAILED: do not trust measurements on this machine that \
+                 depend on them",
                 self.rows
             ),
         }

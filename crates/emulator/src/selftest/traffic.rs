@@ -1,4 +1,4 @@
-//! What is sent over the link under test.
+//! Traffic over the link under test.
 
 use std::io::{self, IoSliceMut, Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,14 +11,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::CheckError;
 use crate::link::{CLIENT_V4, Netns, SERVER_V4, Topology, become_realtime};
 
-/// Longest that a check waits for packets that should be there.
+/// Longest wait of a check for expected packets.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Silence after which no further packet is expected, beyond the link's delay.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A UDP socket whose buffers hold all that a check sends, however long its reader
-/// waits for a CPU.
+/// Makes a UDP socket whose buffers hold all packets of a check, however long its reader waits for
+/// a CPU.
 pub(super) fn udp(netns: &Netns, ip: impl Into<IpAddr>) -> Result<UdpSocket, CheckError> {
     let ip = ip.into();
     let socket = netns.enter(|| UdpSocket::bind((ip, 0)))??;
@@ -28,8 +28,8 @@ pub(super) fn udp(netns: &Netns, ip: impl Into<IpAddr>) -> Result<UdpSocket, Che
     Ok(socket)
 }
 
-/// Sends `count` datagrams of `len` bytes as super-packets, as far as the kernel
-/// has them. Returns whether it has.
+/// Sends `count` datagrams of `len` bytes, as super-packets if the kernel supports them. Returns
+/// whether it does.
 pub(super) fn send_burst(
     from: &UdpSocket,
     target: SocketAddr,
@@ -57,7 +57,7 @@ pub(super) fn send_burst(
     Ok(at_once > 1)
 }
 
-/// Takes datagrams until none comes any more.
+/// Counts datagrams until no more come.
 pub(super) fn count_datagrams(socket: &UdpSocket, delay: Duration) -> io::Result<u64> {
     socket.set_read_timeout(Some(delay + SILENCE))?;
     let (mut count, mut buffer) = (0, [0; 2_048]);
@@ -77,7 +77,7 @@ fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
-/// Receives until `count` datagrams have come; their ECN fields.
+/// Receives `count` datagrams and returns their ECN fields.
 pub(super) fn receive_ecn(
     socket: &UdpSocket,
     count: usize,
@@ -105,17 +105,17 @@ pub(super) fn receive_ecn(
     Ok(seen)
 }
 
-/// How a flow is measured.
+/// The parameters of a flow's measurement.
 pub(super) struct Flow {
     /// Receive buffer of the client in bytes. Half of it becomes the window.
     pub(super) buffer: usize,
-    /// Not measured at the beginning.
+    /// Time before the measurement.
     pub(super) warm_up: Duration,
-    /// Measured then.
+    /// Time of the measurement.
     pub(super) time: Duration,
 }
 
-/// Goodput in bit/s of a TCP connection from server to client.
+/// Returns the goodput in bit/s of a TCP connection from server to client.
 pub(super) fn tcp_goodput(topology: &Topology, flow: &Flow) -> Result<f64, CheckError> {
     let listener = listen(topology.server(), SERVER_V4.into(), Protocol::TCP)?;
     let target = listener.local_addr()?;
@@ -125,7 +125,7 @@ pub(super) fn tcp_goodput(topology: &Topology, flow: &Flow) -> Result<f64, Check
                 return;
             };
             let chunk = [0; 1 << 16];
-            // Until the client closes.
+            // Sends until the client closes.
             while stream.write_all(&chunk).is_ok() {}
         });
         let mut stream = connect(topology.client(), &target, Protocol::TCP, Some(flow.buffer))?;
@@ -145,10 +145,10 @@ pub(super) fn tcp_goodput(topology: &Topology, flow: &Flow) -> Result<f64, Check
     })
 }
 
-/// Round-trip times of `count` small datagrams, one each `gap`, in seconds.
+/// Returns the round-trip times in seconds of `count` small datagrams, one each `gap`.
 ///
-/// Both ends run in real time where that is allowed, so that the time is the
-/// link's and not that of waiting for a CPU.
+/// Both ends run in real time if that is allowed, so that the time is the link's, and excludes the
+/// wait for a CPU.
 pub(super) fn round_trips(
     topology: &Topology,
     count: usize,
@@ -193,8 +193,8 @@ pub(super) fn round_trips(
     })
 }
 
-/// Sends `content` from server to client over a stream socket of `protocol`, and
-/// returns what arrives.
+/// Sends `content` from server to client over a stream socket of `protocol`. Returns the bytes that
+/// arrive.
 pub(super) fn stream(
     topology: &Topology,
     server: IpAddr,
@@ -222,7 +222,7 @@ fn listen(netns: &Netns, ip: IpAddr, protocol: Protocol) -> Result<Socket, Check
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
         socket.bind(&address.into())?;
         socket.listen(1)?;
-        // Nobody waits for a client that could not connect.
+        // Bounds the wait for a client that could not connect.
         socket.set_read_timeout(Some(PATIENCE))?;
         Ok(socket)
     };

@@ -1,4 +1,4 @@
-//! What one is told on entering a network.
+//! The text at the start of a shell in a network.
 
 use std::io::{self, Write};
 
@@ -47,7 +47,7 @@ pub(super) fn write(
     out.flush()
 }
 
-/// What a link did until the end.
+/// Writes a link's report at the end.
 pub(super) fn end(out: &mut dyn Write, name: &str, report: &Report) -> io::Result<()> {
     for (direction, counters) in [("up", &report.up), ("down", &report.down)] {
         let Counters {
@@ -91,7 +91,7 @@ fn addresses(spec: &TopologySpec, node: &str) -> String {
         .join(" ")
 }
 
-/// A link as it is written in a description, without what has its default.
+/// Formats a link as in a description, without default values.
 fn properties(link: &LinkConfig) -> String {
     let (Ok(link), Ok(default)) = (
         toml::Table::try_from(link),

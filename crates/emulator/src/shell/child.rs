@@ -14,11 +14,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::interrupt::{self, Interrupt};
 use crate::link::owner;
 
-/// How long the command may take to end after SIGTERM or SIGHUP.
+/// Time that the command may take to end after SIGTERM or SIGHUP.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What ends when the process is asked to: the command while it runs, before and
-/// after it the process itself.
+/// The process that a request ends: the command while it runs, before and after that this process.
 pub(super) struct Child {
     running: Arc<Mutex<Option<Arc<OwnedFd>>>>,
 }
@@ -42,7 +41,7 @@ impl Child {
     pub(super) fn run(&self, command: &mut Command) -> io::Result<u8> {
         let mut child = {
             let mut running = self.running.lock();
-            let _present = owner::stay();
+            let _present = owner::hold();
             let child = command.spawn()?;
             let pid = Pid::from_child(&child);
             *running = Some(Arc::new(pidfd_open(pid, PidfdFlags::empty())?));
@@ -67,7 +66,7 @@ fn pass_on(
     }: Interrupt,
     process: &Arc<OwnedFd>,
 ) {
-    // What fails here has ended by itself.
+    // A signal fails only if the process has ended by itself.
     if signal == Signal::INT {
         // The terminal sends it to the command as well, and the command may stay.
         if !from_terminal {

@@ -1,4 +1,4 @@
-//! `hikyaku lab shell`: a network to try things on by hand.
+//! `hikyaku lab shell`: a network for experiments by hand.
 
 mod banner;
 mod child;
@@ -32,7 +32,7 @@ pub struct ShellArgs {
     pub command: Vec<OsString>,
 }
 
-/// Why no shell ran.
+/// The reason why no shell ran.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShellError {
@@ -42,20 +42,20 @@ pub enum ShellError {
     /// The network could not be built.
     #[error("building topology `{topology}`")]
     Network {
-        /// As on the command line.
+        /// The topology's name, as on the command line.
         topology: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: LinkError,
     },
     /// The topology has no such node.
     #[error("opening a shell in node `{node}`: topology `{topology}` has only {nodes}")]
     NoNode {
-        /// As on the command line.
+        /// The node's name, as on the command line.
         node: String,
-        /// As on the command line.
+        /// The topology's name, as on the command line.
         topology: String,
-        /// Those that it has.
+        /// The nodes of the topology.
         nodes: String,
     },
     /// The shell or command could not be started or waited for.
@@ -63,34 +63,34 @@ pub enum ShellError {
     Command {
         /// The program.
         command: OsString,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// There is no place for packet logs.
+    /// The directory of packet logs could not be created.
     #[error("creating {} for packet logs", directory.display())]
     PacketLog {
-        /// As on the command line.
+        /// The directory, as on the command line.
         directory: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// What the links did is not known, or not all of it was written.
+    /// A link failed, or a packet log could not be written.
     #[error("stopping the links")]
     Stop(#[source] LinkError),
-    /// Nobody reads what is written.
-    #[error("writing how to use the network")]
+    /// The output could not be written.
+    #[error("writing the instructions for the network")]
     Write(#[from] io::Error),
 }
 
-/// Builds the network, starts its links, and runs a shell or a command inside a
-/// node; then removes everything. Returns the exit status of what ran, 128 and
-/// the signal's number if it died of one.
+/// Builds the network, starts its links, and runs a shell or a command inside a node. Then it
+/// removes everything. Returns the exit status of the command, or 128 and the signal's number if a
+/// signal ended it.
 ///
-/// SIGINT, SIGTERM and SIGHUP are passed on to the command, except that a Ctrl-C
-/// of the terminal reaches it anyway. One that does not end within two seconds of
-/// SIGTERM or SIGHUP is killed.
+/// SIGINT, SIGTERM and SIGHUP are passed on to the command, except that a Ctrl-C of the terminal
+/// reaches it anyway. A command that does not end within two seconds of SIGTERM or SIGHUP is
+/// killed.
 ///
 /// # Errors
 /// If the topology is wrong or cannot be built, or the command cannot be run.
@@ -104,7 +104,7 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
         source,
     };
 
-    // Before anything is built; `ip netns exec` would tell it in its own words.
+    // Before anything is built, since the message of `ip netns exec` is less clear.
     if !is_program(program) {
         return Err(failed(io::ErrorKind::NotFound.into()));
     }
@@ -125,7 +125,7 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
         .map_err(|source| not_built(args, source))?;
     let status = child.run(&mut command).map_err(failed)?;
     for (name, report) in network.stop_links().map_err(ShellError::Stop)? {
-        // A command's output is its own.
+        // A command has the output to itself.
         if args.command.is_empty() {
             banner::end(out, name, &report)?;
         }
@@ -135,7 +135,7 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
 
 fn choose_node<'a>(args: &'a ShellArgs, spec: &'a TopologySpec) -> Result<&'a str, ShellError> {
     let Some(name) = &args.node else {
-        // A topology has at least one.
+        // A topology has at least one node.
         return Ok(spec.nodes.first().map_or("", |node| node.name.as_str()));
     };
     match spec.nodes.iter().any(|node| node.name == *name) {
@@ -178,7 +178,7 @@ fn not_built(args: &ShellArgs, source: LinkError) -> ShellError {
     }
 }
 
-/// Tells the command where it is, and each node's namespace: `NETNS_SERVER1`.
+/// Puts the command's node and each node's namespace into its environment: `NETNS_SERVER1`.
 fn describe(command: &mut Command, network: &Network, args: &ShellArgs, node: &str) {
     command.env("HIKYAKU_LAB_TOPOLOGY", &args.topology);
     command.env("HIKYAKU_LAB_NODE", node);
@@ -188,11 +188,11 @@ fn describe(command: &mut Command, network: &Network, args: &ShellArgs, node: &s
     }
 }
 
-/// Has the prompt say where one is.
+/// Makes the prompt show the node.
 fn set_prompt(command: &mut Command, shell: &OsStr, node: &str) {
     let mark = format!("[lab: {node}]");
     if Path::new(shell).file_name() == Some(OsStr::new("bash")) {
-        // After its start files, which set a prompt of their own.
+        // After the shell's start files, which set a prompt of their own.
         let once = format!("PS1=\"{mark} $PS1\"; unset PROMPT_COMMAND");
         command.env("PROMPT_COMMAND", once);
     } else {

@@ -1,4 +1,4 @@
-//! Whether the parts of a description fit together.
+//! Consistency of a description's parts.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use super::spec::{EndSpec, NodeSpec, TopologySpec};
 
 type Checked = Result<(), SpecProblem>;
 
-/// Names that no interface can be given: loopback has one; the others are directories, of files or of
-/// kernel parameters (dev_valid_name(), sysctl_dev_name_is_allowed()).
+/// Names that no interface can have. Loopback has the first. The others are directories, of files
+/// or of kernel parameters (dev_valid_name(), sysctl_dev_name_is_allowed()).
 const TAKEN: [&str; 5] = ["lo", "all", "default", ".", ".."];
 
 impl TopologySpec {
-    /// Finds the first thing that cannot be built as described.
+    /// Finds the first part that cannot be built as described.
     ///
     /// # Errors
-    /// What it is, where, and what to do.
+    /// The part, its place, and the remedy.
     pub fn check(&self) -> Result<(), SpecProblem> {
         if self.nodes.is_empty() {
             return wrong("nodes", "there is none; add a [[nodes]] with a name");
@@ -49,7 +49,7 @@ impl TopologySpec {
         Ok(())
     }
 
-    /// Every interface and its place.
+    /// Returns every interface and its place.
     fn ends(&self) -> impl Iterator<Item = (String, &EndSpec)> {
         let pair = |section: &str, name: &str, a, b| {
             [
@@ -135,8 +135,8 @@ fn check_node(node: &NodeSpec) -> Checked {
     Ok(())
 }
 
-/// The path below `/proc/sys`: `sysctl` writes dots, and slashes where a name has
-/// dots of its own.
+/// Returns the path below `/proc/sys`. `sysctl` writes dots, and slashes for the dots within a
+/// name.
 pub(super) fn sysctl_path(key: &str) -> String {
     match key.contains('/') {
         true => key.to_owned(),
@@ -162,8 +162,7 @@ fn unique<'a>(section: &str, names: impl Iterator<Item = &'a str>) -> Checked {
 }
 
 fn check_mtu(place: &str, mtu: u32) -> Checked {
-    // IPv6 needs 1280 (RFC 8200 §5); the field that tells an IP packet's length
-    // has 16 bits.
+    // IPv6 needs 1280 (RFC 8200 §5). The field of an IP packet's length has 16 bits.
     if (1280..=65_535).contains(&mtu) {
         return Ok(());
     }

@@ -1,18 +1,20 @@
-//! What can be wrong with a description.
+//! Errors of descriptions.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a topology could not be read.
+/// The reason why a topology could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// Neither a file nor a shipped topology.
-    #[error("reading topology `{name}`: there is no such file, and shipped are only {shipped}")]
+    /// The name is neither a file nor a shipped topology.
+    #[error(
+        "reading topology `{name}`: no file has this name, and the shipped topologies are {shipped}"
+    )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Names of the shipped ones.
+        /// Names of the shipped topologies.
         shipped: String,
     },
     /// The file could not be read.
@@ -20,7 +22,7 @@ pub enum SpecError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -29,27 +31,27 @@ pub enum SpecError {
     Parse {
         /// File or shipped name.
         name: String,
-        /// Where, and what.
+        /// The position and the mistake.
         #[source]
         source: Box<toml::de::Error>,
     },
-    /// The parts do not fit together.
+    /// The parts are inconsistent.
     #[error("reading topology `{name}`")]
     Invalid {
         /// File or shipped name.
         name: String,
-        /// Where, and what.
+        /// The position and the mistake.
         #[source]
         source: SpecProblem,
     },
 }
 
-/// What does not fit in a description, where, and what to do.
+/// An inconsistency of a description, with its place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct SpecProblem {
     /// The part, as a path through the description: `links.bottleneck.a`.
     pub place: String,
-    /// What is wrong with it.
+    /// The mistake.
     pub problem: String,
 }

@@ -17,9 +17,9 @@ use crate::link::read_traces;
 /// A topology that is part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct ShippedTopology {
-    /// Its name on the command line.
+    /// Name of the topology on the command line.
     pub name: &'static str,
-    /// Its description in TOML.
+    /// Description of the topology in TOML.
     pub text: &'static str,
 }
 
@@ -44,10 +44,10 @@ pub const SHIPPED: &[ShippedTopology] = &[
 ];
 
 impl TopologySpec {
-    /// Reads the shipped topology of this name, else the file.
+    /// Reads the shipped topology of this name, or else the file.
     ///
     /// # Errors
-    /// If there is neither, or the description is wrong.
+    /// If neither exists, or the description is wrong.
     pub fn load(name: &str) -> Result<Self, SpecError> {
         let shipped = SHIPPED.iter().find(|shipped| shipped.name == name);
         match shipped {
@@ -79,7 +79,7 @@ fn deserialize(text: &str) -> Result<TopologySpec, toml::de::Error> {
     {
         return TopologySpec::deserialize(table);
     }
-    // An error in the text itself tells the line.
+    // An error in the text itself has the line.
     toml::from_str(text)
 }
 

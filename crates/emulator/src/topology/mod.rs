@@ -1,9 +1,8 @@
 //! Networks of namespaces, described in TOML.
 //!
-//! A [`TopologySpec`] is read from a file or is one of the [shipped](SHIPPED)
-//! ones; a [`Network`] is built from it: nodes, which are network namespaces,
-//! joined by emulated links, by wires and by LANs. `docs/topologies.md` explains
-//! every key.
+//! A [`TopologySpec`] is read from a file or is one of the [shipped](SHIPPED) ones. A [`Network`]
+//! is built from it: nodes, which are network namespaces, joined by emulated links, by wires and by
+//! LANs. `docs/topologies.md` explains every key.
 
 mod check;
 mod error;

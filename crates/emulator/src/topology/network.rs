@@ -11,11 +11,10 @@ use super::spec::{EndSpec, LinkSpec, TopologySpec};
 use crate::link::owner::Claim;
 use crate::link::{Backend, EmulatedLink, LinkError, Netns, Report, processes};
 
-/// Nodes and what joins them, built from a [`TopologySpec`].
+/// Nodes and their connections, built from a [`TopologySpec`].
 ///
-/// Wires and LANs carry packets at once, an emulated link when it is
-/// [started](EmulatedLink::start). Dropping a network ends the processes that
-/// still run inside, stops its links, and removes all of it.
+/// Wires and LANs carry packets at once, an emulated link after its [start](EmulatedLink::start).
+/// Dropping a network ends the processes inside, stops its links, and removes all of it.
 #[derive(Debug)]
 pub struct Network {
     // The order is that of dropping: pumps and interfaces before namespaces.
@@ -41,9 +40,8 @@ impl Network {
     /// Builds everything. The namespaces are called `hkyk-PID-N-NODE`.
     ///
     /// # Errors
-    /// Without privileges, `/dev/net/tun` or iproute2, if the description does not
-    /// fit together, or if the kernel refuses a part. What had been created until
-    /// then is removed.
+    /// Without privileges, `/dev/net/tun` or iproute2, if the description is inconsistent, or if
+    /// the kernel refuses a part. Parts that had been created until then are removed.
     pub fn create(spec: &TopologySpec) -> Result<Self, LinkError> {
         spec.check()?;
         let claim = Claim::take()?;
@@ -76,36 +74,35 @@ impl Network {
         nodes.map(|node| (node.name.as_str(), &node.netns))
     }
 
-    /// An emulated link.
+    /// The emulated link of this name.
     pub fn link(&self, name: &str) -> Option<&EmulatedLink> {
         let link = self.links.iter().find(|link| link.spec.name == name)?;
         Some(&link.link)
     }
 
-    /// An emulated link, to start, stop or log it.
+    /// The emulated link of this name, to start, stop or log it.
     pub fn link_mut(&mut self, name: &str) -> Option<&mut EmulatedLink> {
         let link = self.links.iter_mut().find(|link| link.spec.name == name)?;
         Some(&mut link.link)
     }
 
-    /// A node's namespace by its place in the description.
+    /// A node's namespace by its index in the description.
     pub(crate) fn node_at(&self, index: usize) -> &Netns {
         &self.nodes[index].netns
     }
 
-    /// An emulated link by its place in the description.
+    /// An emulated link by its index in the description.
     pub(crate) fn link_at(&self, index: usize) -> &EmulatedLink {
         &self.links[index].link
     }
 
-    /// As [`Self::link_at`].
+    /// An emulated link by its index in the description, for changes.
     pub(crate) fn link_at_mut(&mut self, index: usize) -> &mut EmulatedLink {
         &mut self.links[index].link
     }
 
-    /// Starts every emulated link as described, each with random streams of its
-    /// own; one that runs starts anew. They stay as they are until
-    /// [`Self::begin_changes`].
+    /// Starts every emulated link as described, each with random streams of its own. A running link
+    /// starts anew. Links stay as they are until [`Self::begin_changes`].
     ///
     /// # Errors
     /// If a pump's thread cannot be started.
@@ -118,8 +115,7 @@ impl Network {
         Ok(())
     }
 
-    /// Begins the scheduled changes of every running link, at times that count from
-    /// now.
+    /// Begins the scheduled changes of every running link, at times that count from now.
     ///
     /// # Errors
     /// If a pump has failed.
@@ -131,15 +127,15 @@ impl Network {
         Ok(())
     }
 
-    /// Has every emulated link write a [packet log](EmulatedLink::log_packets) from its next
-    /// start on: the link's name and `.csv`, in `directory`.
+    /// Makes every emulated link write a [packet log](EmulatedLink::log_packets) from its next
+    /// start on. Its file in `directory` is the link's name and `.csv`.
     pub fn log_packets(&mut self, directory: &Path) {
         for Link { spec, link } in &mut self.links {
             link.log_packets(Some(directory.join(format!("{}.csv", spec.name))));
         }
     }
 
-    /// Stops every emulated link, and tells what each that ran did.
+    /// Stops every emulated link, and returns the reports of those that ran.
     ///
     /// # Errors
     /// If a pump had failed, or a packet log could not be written.
@@ -194,14 +190,14 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // All together: each may need its time to end. What does not end at all
-        // keeps nothing else from being removed.
+        // All together, since each may take time to end. A process that does not end keeps nothing
+        // else from being removed.
         let names = self.nodes.iter().map(|node| node.netns.name().to_owned());
         let _ = processes::end_inside(&names.collect::<Vec<_>>());
     }
 }
 
-/// Says which part could not be built.
+/// Adds the name of the part that could not be built.
 fn part(what: &'static str, name: &str) -> impl FnOnce(LinkError) -> LinkError {
     let name = name.to_owned();
     move |source| LinkError::Part {

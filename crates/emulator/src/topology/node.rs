@@ -1,4 +1,4 @@
-//! Building the namespaces of a network and what joins them.
+//! Building the namespaces of a network and their connections.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::link::{LinkError, Netns};
 
 /// Kernel parameters of every node; its own come after them.
 const SYSCTLS: &[(&str, &str)] = &[
-    // Else a "fresh" connection inherits ssthresh from one before it.
+    // Otherwise a "fresh" connection inherits ssthresh from one before it.
     ("net/ipv4/tcp_no_metrics_save", "1"),
-    // The kernel's own first buffers; the last lets the window grow to twice the
+    // The first two are the kernel's own buffers. The last lets the window grow to twice the
     // bandwidth-delay product of 1 Gbit/s and 200 ms.
     ("net/ipv4/tcp_rmem", "4096 131072 67108864"),
     ("net/ipv4/tcp_wmem", "4096 16384 67108864"),
@@ -34,8 +34,8 @@ pub(super) fn create(claim: &Arc<Claim>, spec: &NodeSpec) -> Result<Netns, LinkE
     Ok(netns)
 }
 
-/// What of a node needs its interfaces: their kernel parameters, the node's own
-/// addresses, routes, rules, and further commands.
+/// Sets up the parts of a node that need its interfaces. They are the interfaces' kernel
+/// parameters, the node's own addresses, routes, rules, and further commands.
 pub(super) fn finish(netns: &Netns, spec: &NodeSpec) -> Result<(), LinkError> {
     set_sysctls(netns, spec, is_of_interface)?;
     netns.ip(&addresses("lo", &spec.addresses))?;
@@ -71,13 +71,13 @@ fn is_of_interface(path: &str) -> bool {
         && !matches!(parts.next(), Some("all" | "default" | "lo") | None)
 }
 
-/// Addresses of an emulated link's interface and what the link asks of it.
+/// Sets the addresses of an emulated link's interface and the properties that the link needs.
 pub(super) fn bring_up_end(netns: &Netns, end: &EndSpec, mtu: u32) -> Result<(), LinkError> {
     let interface = &end.interface;
-    // No link-local address and so no router solicitation, and no multicast, whose
-    // groups routers report: they would take the place of the experiment's packets
-    // in the links' random streams. The long
-    // transmit queue keeps bursts from being dropped before they reach the link.
+    // The interface has no link-local address, and so sends no router solicitation. It has no
+    // multicast, whose groups routers report. Such packets would take the place of the experiment's
+    // packets in the links' random streams. The long transmit queue keeps bursts from being dropped
+    // before they reach the link.
     netns.ip(&format!(
         "link set dev {interface} mtu {mtu} txqueuelen 10000 addrgenmode none multicast off\n\
          {}link set dev {interface} up\n",
@@ -114,8 +114,8 @@ pub(super) fn create_lan<'a>(
 
 const BRIDGE: &str = "bridge";
 
-/// Both ends are made where they belong, so that no interface is ever seen
-/// outside of the network's own namespaces.
+/// Makes both ends in their own namespaces, so that no interface is ever visible outside of the
+/// network.
 fn add_veth(a: &Netns, a_name: &str, b: &Netns, b_name: &str, mtu: u32) -> Result<(), LinkError> {
     a.ip(&format!(
         "link add name {a_name} mtu {mtu} type veth peer name {b_name} mtu {mtu} netns {}\n",
@@ -140,7 +140,7 @@ fn addresses(interface: &str, addresses: &[InterfaceAddress]) -> String {
     addresses.iter().map(line).collect()
 }
 
-/// The address family of a route or rule, which `ip` does not always see.
+/// Returns the address family of a route or rule, which `ip` does not always recognise.
 fn family(text: &str) -> &'static str {
     if text.contains(':') { "-6" } else { "-4" }
 }

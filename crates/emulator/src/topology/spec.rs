@@ -1,4 +1,4 @@
-//! What a topology is made of.
+//! The parts of a topology.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer};
 
 use crate::link::{Backend, ChangePair, LinkPair};
 
-/// A network: nodes, and what joins them.
+/// A network: nodes and their connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologySpec {
-    /// What it is for, in one line.
+    /// Purpose of the topology, in one line.
     pub description: String,
-    /// Hosts and routers. The first is where a shell opens.
+    /// Hosts and routers. A shell opens in the first.
     pub nodes: Vec<NodeSpec>,
     /// Emulated links, of a rate, delay, loss and queue.
     #[serde(default)]
@@ -38,8 +38,7 @@ pub struct NodeSpec {
     /// Addresses of the node itself, on its loopback interface. Default none.
     #[serde(default)]
     pub addresses: Vec<InterfaceAddress>,
-    /// Whether it forwards packets between its interfaces, IPv4 and IPv6. Default
-    /// `false`.
+    /// Whether the node forwards packets between its interfaces, IPv4 and IPv6. Default `false`.
     #[serde(default)]
     pub forward: bool,
     /// Congestion control of TCP connections that choose none. Default `cubic`.
@@ -55,8 +54,7 @@ pub struct NodeSpec {
     /// Routing policy rules, as `ip rule add` takes them. Default none.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// Further commands of iproute2 without the `ip`, run last and in order.
-    /// Default none.
+    /// Further commands of iproute2 without the `ip`, run last and in order. Default none.
     #[serde(default)]
     pub ip: Vec<String>,
 }
@@ -74,19 +72,19 @@ pub struct LinkSpec {
     /// Largest IP packet in bytes, 1280 to 65535. Default 1500.
     #[serde(default = "ethernet_mtu")]
     pub mtu: u32,
-    /// What emulates it: `tun` or `netem`. Default `tun`.
+    /// Emulator of the link: `tun` or `netem`. Default `tun`.
     #[serde(default)]
     pub backend: Backend,
-    /// What the link is like in both directions; excludes `up` and `down`.
+    /// Properties of both directions; excludes `up` and `down`.
     #[serde(default)]
     pub both: Option<LinkConfig>,
-    /// What it is like from `a` to `b`. Default unlimited.
+    /// Properties from `a` to `b`. Default unlimited.
     #[serde(default)]
     pub up: Option<LinkConfig>,
-    /// What it is like from `b` to `a`. Default unlimited.
+    /// Properties from `b` to `a`. Default unlimited.
     #[serde(default)]
     pub down: Option<LinkConfig>,
-    /// How it changes while it runs. Default not at all.
+    /// Scheduled changes. Default none.
     #[serde(default)]
     pub changes: Changes,
 }
@@ -96,11 +94,11 @@ pub struct LinkSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
-    /// Of both directions.
+    /// Changes of both directions.
     pub both: Vec<Change>,
-    /// Of `a` to `b`.
+    /// Changes of the direction from `a` to `b`.
     pub up: Vec<Change>,
-    /// Of `b` to `a`.
+    /// Changes of the direction from `b` to `a`.
     pub down: Vec<Change>,
 }
 
@@ -119,14 +117,13 @@ pub struct WireSpec {
     pub mtu: u32,
 }
 
-/// A bridge that several nodes have a port of. It lives in a namespace of its
-/// own.
+/// A bridge with a port for each of several nodes, in a namespace of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LanSpec {
     /// Unique in the topology: lower-case letters, digits and `-`.
     pub name: String,
-    /// The interfaces on it.
+    /// The interfaces on the bridge.
     pub ports: Vec<EndSpec>,
     /// Largest IP packet in bytes, 1280 to 65535. Default 1500.
     #[serde(default = "ethernet_mtu")]
@@ -141,7 +138,7 @@ pub struct EndSpec {
     pub node: String,
     /// Name of the interface, at most 15 characters, unique in the node.
     pub interface: String,
-    /// Its addresses. Default none.
+    /// Addresses of the interface. Default none.
     #[serde(default)]
     pub addresses: Vec<InterfaceAddress>,
 }
@@ -151,7 +148,7 @@ pub struct EndSpec {
 pub struct InterfaceAddress {
     /// The address.
     pub ip: IpAddr,
-    /// Bits of it that are the network's, at most 32 or 128.
+    /// Length of the network's prefix in bits, at most 32 or 128.
     pub prefix_len: u8,
 }
 
@@ -161,7 +158,7 @@ pub struct InterfaceAddress {
 pub enum Sysctl {
     /// A number.
     Integer(i64),
-    /// Anything else, such as `4096 131072 67108864`.
+    /// Any other value, such as `4096 131072 67108864`.
     Text(String),
 }
 
@@ -197,7 +194,7 @@ impl LinkSpec {
         }
     }
 
-    /// Both directions; up is from `a` to `b`.
+    /// The properties of both directions; up is from `a` to `b`.
     pub fn links(&self) -> LinkPair {
         let direction = |own: &Option<LinkConfig>| {
             let config = own.as_ref().or(self.both.as_ref());
@@ -231,14 +228,14 @@ impl FromStr for InterfaceAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no address with a prefix length, such as `10.0.0.1/24` or `fd00::1/64`"
+                "`{text}` is not an address with a prefix length, such as `10.0.0.1/24` or `fd00::1/64`"
             )
         };
         let (ip, len) = text.split_once('/').ok_or_else(wrong)?;
         let ip: IpAddr = ip.parse().map_err(|_| wrong())?;
         let prefix_len = len.parse().map_err(|_| wrong())?;
-        let most = if ip.is_ipv4() { 32 } else { 128 };
-        if prefix_len > most {
+        let max = if ip.is_ipv4() { 32 } else { 128 };
+        if prefix_len > max {
             return Err(wrong());
         }
         Ok(Self { ip, prefix_len })

@@ -34,7 +34,7 @@ fn clients_have_links_of_their_own() {
         .server()
         .ip("route add 10.128.0.0/9 dev hkyk0\n")
         .unwrap();
-    // The second client's loses all that goes up.
+    // The second client's link loses all packets up.
     let mut deaf = delayed(0);
     deaf.up.loss = Loss::Bernoulli(LossRate::from_ppm(1_000_000).unwrap());
     let links = LinkSet {
@@ -62,7 +62,7 @@ fn clients_have_links_of_their_own() {
     assert!(near < far, "{near:?}, {far:?}");
     assert_eq!(round_trip(clients[1]), None);
     let report = stop(&mut topology);
-    // All links together.
+    // The counts of all links together.
     assert_eq!(
         (report.up.delivered.packets, report.up.lost.packets),
         (2, 1)
@@ -71,7 +71,7 @@ fn clients_have_links_of_their_own() {
     assert!(report.lateness.count() == 4, "{report:?}");
 }
 
-/// Takes what comes until nothing has for a while; the number of datagrams.
+/// Counts datagrams until none has come for a while.
 fn count_datagrams(socket: &UdpSocket) -> u64 {
     socket
         .set_read_timeout(Some(Duration::from_millis(400)))
@@ -84,7 +84,7 @@ fn count_datagrams(socket: &UdpSocket) -> u64 {
 }
 
 #[test]
-fn a_queue_marks_what_can_be_marked() {
+fn a_queue_marks_packets_that_can_be_marked() {
     let Some((_guard, mut topology)) = topology() else {
         return;
     };
@@ -199,7 +199,7 @@ fn changes_begin_at_the_request() {
     while after < 2 {
         let sent = began.elapsed();
         let delay = pass();
-        // What is sent within a wake-up of the change may be on either side.
+        // Packets within a wake-up of the change may be on either side.
         if sent > Duration::from_millis(310) {
             after += 1;
             assert!(delay >= Duration::from_millis(150), "{sent:?}: {delay:?}");
@@ -243,7 +243,7 @@ fn changes_can_begin_at_the_first_packet() {
         to.recv(&mut [0; 8]).unwrap();
         sent.elapsed()
     };
-    // What goes down does not count.
+    // A packet down does not count.
     pass(&server, &client);
     thread::sleep(Duration::from_millis(300));
     assert!(pass(&client, &server) < slow, "the first packet");

@@ -1,7 +1,7 @@
 //! The emulated link against real sockets: needs root.
 //!
-//! The tests run one at a time, because they measure. One that the machine
-//! disturbed is measured again, a few times at most.
+//! The tests run one at a time, because they measure. A disturbed measurement is repeated, a few
+//! times at most.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
@@ -32,8 +32,7 @@ fn topology() -> Option<(MutexGuard<'static, ()>, Topology)> {
     Some((guard, Topology::create().unwrap()))
 }
 
-/// A UDP socket that holds all a test sends, however long its reader waits for a
-/// CPU.
+/// A UDP socket that holds all packets of a test, however long its reader waits for a CPU.
 fn udp(netns: &Netns, ip: Ipv4Addr) -> UdpSocket {
     let socket = netns.enter(|| UdpSocket::bind((ip, 0))).unwrap().unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
@@ -63,8 +62,8 @@ fn measure(name: &str, good: impl Fn(f64) -> bool, mut run: impl FnMut(u64) -> f
     panic!("{name}: {results:?}");
 }
 
-/// Sends from server to client as fast as TCP goes. Returns the wire's rate in
-/// bit/s, of which 1448 B in 1514 are payload.
+/// Sends from server to client as fast as TCP can. Returns the wire's rate in bit/s, of which 1448
+/// B in 1514 are payload.
 fn tcp_rate(topology: &Topology) -> f64 {
     let bind = || TcpListener::bind((SERVER_V4, 0)).unwrap();
     let listener = topology.server().enter(bind).unwrap();
@@ -168,9 +167,9 @@ fn the_round_trip_takes_both_delays() {
         });
         let report = stop(&mut topology);
         assert!(rtts.iter().all(|&rtt| rtt >= 25.0), "{rtts:?}");
-        // What the pump adds; the test's own threads wait for a CPU as well when the
-        // machine is busy, which the self-test avoids by running in real time. The
-        // median, because a few pauses of a busy machine make the mean.
+        // The pump's addition. On a busy machine the test's own threads wait for a CPU as well,
+        // which the self-test avoids by running in real time. The median, because a few pauses of a
+        // busy machine make the mean.
         report.lateness.quantile(0.5).as_secs_f64() * 2.0 * 1e3
     };
     measure("median RTT error in ms", |error| error <= 0.5, error_ms);

@@ -1,4 +1,4 @@
-//! The netem back end, and whether it agrees with the pump.
+//! The netem back end, and its agreement with the pump.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ fn network(backend: Backend) -> Network {
     Network::create(&spec).unwrap()
 }
 
-/// What becomes of 400 packets of 1028 B.
+/// The fate of 400 packets of 1028 B.
 struct Burst {
-    /// Those that arrive.
+    /// Packets that arrive.
     count: u64,
-    /// Until the last was sent, and until the last came.
+    /// Times until the last packet was sent, and until the last came.
     sent: Duration,
     last: Duration,
     report: Report,
@@ -51,7 +51,7 @@ fn burst_over(network: &mut Network, links: LinkPair) -> Burst {
     }
 }
 
-/// The way through the middle namespace and the queue, which need no netem.
+/// The route through the middle namespace and the queue, which need no netem.
 #[test]
 fn the_netem_back_end_queues_at_the_rate() {
     let Some((_guard, _)) = topology() else {
@@ -69,9 +69,10 @@ fn the_netem_back_end_queues_at_the_rate() {
         let links = LinkPair::symmetric(config.clone());
         let burst = burst_over(&mut network, links);
         let (count, report) = (burst.count, burst.report);
-        // Those that wait, those that tbf lets go at once, and those that go while others are sent.
-        let most = 105 + (burst.sent.as_secs_f64() / exact_ms * 1e5) as u64;
-        assert!((100..=most).contains(&count), "{count}: {report:?}");
+        // Waiting packets, those that tbf lets pass at once, and those that leave while others are
+        // sent.
+        let max = 105 + (burst.sent.as_secs_f64() / exact_ms * 1e5) as u64;
+        assert!((100..=max).contains(&count), "{count}: {report:?}");
         assert_eq!(report.down.delivered.packets, count);
         assert_eq!(report.down.delivered.bytes, count * 1_028);
         assert_eq!(report.down.dropped.packets, 400 - count);

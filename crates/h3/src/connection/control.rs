@@ -9,7 +9,7 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::varint;
 
-/// What has arrived on the peer's control stream.
+/// The state of reading the peer's control stream.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     header: HeaderDecoder,
@@ -20,7 +20,7 @@ pub(super) struct Control {
 
 #[derive(Debug, Default)]
 enum Payload {
-    /// None: a header comes next.
+    /// Between frames: a header comes next.
     #[default]
     Header,
     Gathered {
@@ -141,7 +141,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9218 §7.2.
+    /// Reads a PRIORITY_UPDATE (RFC 9218 §7.2).
     fn on_priority_update(&mut self, kind: u64, mut content: Bytes) -> Result<(), Error> {
         let Some(stream) = varint::decode(&mut content) else {
             let code = Code::FrameError;
@@ -156,7 +156,7 @@ impl Connection {
         if self.open.contains(&stream) {
             self.events.push_back(Event::Priority { stream, priority });
         } else if came_in {
-            // It is over.
+            // The request is over.
             self.priorities.remove(stream);
         }
         Ok(())

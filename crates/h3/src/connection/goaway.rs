@@ -1,13 +1,13 @@
-//! How a connection stops (RFC 9114 §5.2).
+//! The stop of a connection (RFC 9114 §5.2).
 
 use crate::error::{Code, Error};
 
-/// How far a server's stop has come.
+/// The steps of a server's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// The client is to open no more requests; those on their way are taken still.
+    /// Ask the client to open no more requests. Requests on their way are still taken.
     Announce,
-    /// Requests that were not accepted until now are rejected.
+    /// Reject the requests that were not accepted until now.
     Refuse,
 }
 
@@ -16,7 +16,7 @@ pub enum Shutdown {
 pub(super) struct GoAway {
     sent: Option<u64>,
     received: Option<u64>,
-    /// Identifier after that of the last accepted request.
+    /// The identifier after that of the last accepted request.
     next: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct GoAway {
 const LAST_STREAM: u64 = (1 << 62) - 4;
 
 impl GoAway {
-    /// A request came in on `stream`; returns whether it is taken.
+    /// Notes a request on `stream`. Returns whether it is taken.
     pub(super) fn on_opened(&mut self, stream: u64) -> bool {
         if self.sent.is_some_and(|limit| stream >= limit) {
             return false;
@@ -33,12 +33,12 @@ impl GoAway {
         true
     }
 
-    /// Takes note of the identifier in a received frame.
+    /// Notes the identifier in a received frame.
     ///
     /// # Errors
-    /// `H3_ID_ERROR`: "Receiving a GOAWAY containing a larger identifier than previously
-    /// received MUST be treated as a connection error"; so is a client's "containing an
-    /// identifier of any other type" than its own bidirectional streams'.
+    /// `H3_ID_ERROR`: "Receiving a GOAWAY containing a larger identifier than previously received
+    /// MUST be treated as a connection error". An identifier from a client that is not of its own
+    /// bidirectional streams is an error, too.
     pub(super) fn on_received(&mut self, id: u64, at_client: bool) -> Result<(), Error> {
         if at_client && !id.is_multiple_of(4) {
             return Err(Error::connection(
@@ -60,7 +60,7 @@ impl GoAway {
         self.received
     }
 
-    /// A server's step; returns the identifier to send, if it says something new.
+    /// Takes a server's step. Returns the identifier to send, unless the last one was the same.
     pub(super) fn server(&mut self, step: Shutdown) -> Option<u64> {
         self.send(match step {
             Shutdown::Announce => LAST_STREAM,
@@ -68,7 +68,7 @@ impl GoAway {
         })
     }
 
-    /// A client's stop: it takes no push, from the first on.
+    /// Stops a client: it takes no push, from the first on.
     pub(super) fn client(&mut self) -> Option<u64> {
         self.send(0)
     }

@@ -1,17 +1,17 @@
-//! What PRIORITY_UPDATE said of requests (RFC 9218 §7).
+//! Priorities of requests by PRIORITY_UPDATE (RFC 9218 §7).
 
 use std::collections::BTreeMap;
 
 use crate::error::{Code, Error};
 use crate::priority::Priority;
 
-/// The last update of each request, of those that are open or may be opened.
+/// The last update of each request that is open or may be opened.
 #[derive(Debug)]
 pub(super) struct Priorities {
     updates: BTreeMap<u64, Priority>,
-    /// Identifier after that of the last request that came in.
+    /// The identifier after that of the last request that came in.
     next: u64,
-    /// Requests that may be open at a time.
+    /// The number of requests that may be open at a time.
     max_requests: u64,
 }
 
@@ -28,12 +28,12 @@ impl Priorities {
         self.next = self.next.max(stream.saturating_add(4));
     }
 
-    /// Keeps what is said of a request that is open, or is not yet; returns whether it came in
-    /// already.
+    /// Keeps the priority of a request that is open, or not yet open. Returns whether the request
+    /// came in already.
     ///
     /// # Errors
-    /// `H3_ID_ERROR` where `stream` is no request's, or is beyond what the client may open
-    /// (RFC 9218 §7.2).
+    /// `H3_ID_ERROR` if `stream` is no request's, or is beyond those that the client may open (RFC
+    /// 9218 §7.2).
     pub(super) fn update(&mut self, stream: u64, priority: Priority) -> Result<bool, Error> {
         let limit = self
             .max_requests

@@ -17,27 +17,27 @@ pub enum Outgoing {
     QpackDecoder,
 }
 
-/// What becomes of a unidirectional stream of the peer.
+/// The treatment of a unidirectional stream of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// It is read on.
+    /// Read on.
     Read,
-    /// Its type is unknown: the peer is to be asked to stop, with this code (RFC 9114 §6.2), and
-    /// no more of the stream be given. Nothing is remembered of it.
+    /// Ask the peer to stop, with this code, since the stream's type is unknown (RFC 9114 §6.2). No
+    /// more of the stream is to be handed in; nothing is remembered of it.
     Stop(Code),
 }
 
 /// A unidirectional stream of the peer.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Its type has not arrived.
+    /// The type has not arrived.
     Unknown(varint::Decoder),
     Critical(Critical),
-    /// Its type means nothing here.
+    /// The type has no meaning here.
     Ignored,
 }
 
-/// A stream without which a connection cannot be, by its type.
+/// A stream that every connection needs, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Critical {
     Control = 0x00,
@@ -48,24 +48,24 @@ pub(super) enum Critical {
 /// Bytes that the peer's unidirectional streams may carry on a connection without requests.
 pub(super) const USELESS: u64 = 128 * 1024;
 
-/// Bytes more for each request, up to [`USELESS`] at a time.
+/// More bytes for each request, up to [`USELESS`] at a time.
 pub(super) const USELESS_PER_REQUEST: u64 = 16 * 1024;
 
 /// Bytes of decoder instructions that may wait to be sent.
 const MAX_DECODER_OUTPUT: usize = 64 * 1024;
 
-/// Bytes of a decoder instruction at most (RFC 9204 §4.4).
+/// The largest decoder instruction, in bytes (RFC 9204 §4.4).
 const MAX_INSTRUCTION: usize = 10;
 
 const PUSH: u64 = 0x01;
 
 impl Connection {
-    /// Takes the next bytes of the peer's unidirectional `stream`; `fin` says that they are the
-    /// last. A stream is known from its first bytes on.
+    /// Takes the next bytes of the peer's unidirectional `stream`; `fin` marks the last ones. A
+    /// stream is known from its first bytes on.
     ///
     /// # Errors
-    /// Whatever ends the connection: `H3_STREAM_CREATION_ERROR`, `H3_CLOSED_CRITICAL_STREAM` and
-    /// those of the stream's content.
+    /// The error that ends the connection: `H3_STREAM_CREATION_ERROR`, `H3_CLOSED_CRITICAL_STREAM`,
+    /// or one of the stream's content.
     pub fn receive(&mut self, stream: u64, mut chunk: Bytes, fin: bool) -> Result<Incoming, Error> {
         let mut kind = self
             .incoming
@@ -83,10 +83,10 @@ impl Connection {
         Ok(incoming)
     }
 
-    /// The peer reset its unidirectional `stream`.
+    /// Notes that the peer reset its unidirectional `stream`.
     ///
     /// # Errors
-    /// `H3_CLOSED_CRITICAL_STREAM` where it was the control stream or one of QPACK.
+    /// `H3_CLOSED_CRITICAL_STREAM` if it was the control stream or one of QPACK.
     pub fn reset(&mut self, stream: u64) -> Result<(), Error> {
         match self.incoming.remove(&stream) {
             Some(Kind::Critical(_)) => Err(closed()),
@@ -94,9 +94,11 @@ impl Connection {
         }
     }
 
-    /// The peer asked to stop sending on one of this endpoint's own unidirectional streams: "the
-    /// receiver MUST NOT request that the sender close the control stream" (RFC 9114 §6.2.1),
-    /// nor those of QPACK (RFC 9204 §4.2). Returns the error to close with.
+    /// Returns the error with which to close when the peer asks to stop one of this endpoint's own
+    /// unidirectional streams.
+    ///
+    /// "The receiver MUST NOT request that the sender close the control stream" (RFC 9114 §6.2.1),
+    /// nor those of QPACK (RFC 9204 §4.2).
     pub fn stopped(&mut self, _stream: Outgoing) -> Error {
         closed()
     }
@@ -106,7 +108,7 @@ impl Connection {
             0x00 => Critical::Control,
             0x02 => Critical::QpackEncoder,
             0x03 => Critical::QpackDecoder,
-            // RFC 9114 §6.2.2: only servers push, and to those alone who allowed it (§4.6).
+            // RFC 9114 §6.2.2: only servers push, and only to clients that allowed it (§4.6).
             PUSH if self.role == Role::Server => {
                 let code = Code::StreamCreationError;
                 return Err(Error::connection(code, "a push of a client"));
@@ -121,7 +123,7 @@ impl Connection {
             }
         };
         let is_same = |kind: &Kind| matches!(kind, Kind::Critical(other) if *other == critical);
-        // A critical stream never leaves the map but with the connection.
+        // A critical stream leaves the map only with the connection.
         if self.incoming.values().any(is_same) {
             let code = Code::StreamCreationError;
             return Err(Error::connection(code, "a second stream of a kind"));
@@ -131,7 +133,7 @@ impl Connection {
 
     fn on_bytes(&mut self, kind: &Kind, chunk: Bytes, fin: bool) -> Result<Incoming, Error> {
         match kind {
-            // A stream that ends without a type is none (RFC 9114 §6.2).
+            // A stream that ends without a type has no meaning (RFC 9114 §6.2).
             Kind::Unknown(_) => Ok(Incoming::Read),
             Kind::Ignored => {
                 self.budget.spend(chunk.len() as u64)?;
@@ -166,10 +168,10 @@ impl Connection {
         Ok(())
     }
 
-    /// The decoder is about to add an instruction to those that wait to be sent.
+    /// Checks that the decoder may add an instruction to those that wait to be sent.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` where the peer has long read none.
+    /// `H3_EXCESSIVE_LOAD` if the peer has long read none.
     pub(super) fn instruct_encoder(&mut self) -> Result<(), Error> {
         self.decoder_output += MAX_INSTRUCTION;
         if self.decoder_output > MAX_DECODER_OUTPUT {
@@ -179,8 +181,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes for one of this endpoint's own streams. They are taken when they can be sent: what
-    /// the peer does not read is to stay here, where it is bounded.
+    /// Takes bytes for one of this endpoint's own streams. Take them only when they can be sent:
+    /// bytes that the peer does not read must stay here, where they are bounded.
     pub fn poll_output(&mut self) -> Option<Output> {
         let control = self.control_output.split().freeze();
         if let Some(output) = self.output(Outgoing::Control, 0x00, control) {
@@ -195,8 +197,8 @@ impl Connection {
         self.output(Outgoing::QpackDecoder, 0x03, decoder)
     }
 
-    /// Whether [`Connection::poll_output`] has something: who has used the connection asks, and
-    /// wakes who sends.
+    /// Whether [`Connection::poll_output`] has bytes. Users of the connection ask after each use,
+    /// and wake the sender.
     pub fn has_output(&self) -> bool {
         !self.control_output.is_empty() || self.encoder.has_output() || self.decoder.has_output()
     }

@@ -1,17 +1,17 @@
-//! What may follow a header section.
+//! The content that may follow a header section.
 
 use crate::error::Error;
 
-/// What may follow a header section.
+/// The content that may follow a header section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// As many bytes as there are.
+    /// Any number of bytes.
     Open,
-    /// As many bytes as Content-Length says, less those that came.
+    /// Content-Length without the bytes that have come.
     Length(u64),
-    /// None, whatever Content-Length says (RFC 9110 §6.4.1).
+    /// None, whatever Content-Length announces (RFC 9110 §6.4.1).
     None,
-    /// What is sent over a tunnel: no trailers (RFC 9114 §4.4).
+    /// The data of a tunnel, without trailers (RFC 9114 §4.4).
     Tunnel,
 }
 
@@ -23,9 +23,9 @@ impl Content {
     /// Counts `length` bytes of DATA.
     ///
     /// # Errors
-    /// `H3_MESSAGE_ERROR` where they are more than may follow: "the value of the
-    /// Content-Length header field does not equal the sum of the DATA frame lengths"
-    /// (RFC 9114 §4.1.2).
+    /// `H3_MESSAGE_ERROR` if they are more than may follow. That is the case when "the value of the
+    /// Content-Length header field does not equal the sum of the DATA frame lengths" (RFC 9114
+    /// §4.1.2).
     pub(crate) fn on_data(&mut self, length: u64) -> Result<(), Error> {
         match self {
             Self::Open | Self::Tunnel => Ok(()),
@@ -40,10 +40,10 @@ impl Content {
         }
     }
 
-    /// The content is over.
+    /// Ends the content.
     ///
     /// # Errors
-    /// `H3_MESSAGE_ERROR` where Content-Length says more.
+    /// `H3_MESSAGE_ERROR` if Content-Length announces more.
     pub(crate) fn on_end(&self) -> Result<(), Error> {
         match self {
             Self::Length(1..) => Err(Error::malformed("less content than Content-Length says")),

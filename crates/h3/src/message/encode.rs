@@ -1,4 +1,4 @@
-//! Messages as field lines for QPACK.
+//! Translation of messages to field lines for QPACK.
 
 use http::header;
 use http::uri::{Authority, PathAndQuery};
@@ -8,10 +8,10 @@ use super::request::RequestHead;
 use super::section::is_connection_specific;
 use crate::qpack::FieldRef;
 
-/// A field section that is to be encoded: pseudo-header fields, then the others.
+/// A field section for encoding: pseudo-header fields, then the others.
 ///
-/// Connection-specific fields are left out, as are TE other than `trailers`
-/// (RFC 9114 §4.2), and Host where there is `:authority` (§4.3.1).
+/// It leaves out connection-specific fields, TE other than `trailers` (RFC 9114 §4.2), and Host
+/// beside `:authority` (§4.3.1).
 pub(crate) struct Encoded<'a> {
     pseudo: [Option<FieldRef<'a>>; 5],
     headers: &'a HeaderMap,
@@ -49,7 +49,7 @@ fn is_sent(name: &HeaderName, value: &HeaderValue) -> bool {
         && (*name != header::TE || value.as_bytes().eq_ignore_ascii_case(b"trailers"))
 }
 
-/// A response's header section.
+/// Makes a response's header section.
 pub(crate) fn response<'a>(status: &'a StatusCode, headers: &'a HeaderMap) -> Encoded<'a> {
     Encoded {
         pseudo: [pseudo(":status", status.as_str()), None, None, None, None],
@@ -58,7 +58,7 @@ pub(crate) fn response<'a>(status: &'a StatusCode, headers: &'a HeaderMap) -> En
     }
 }
 
-/// A request's header section.
+/// Makes a request's header section.
 pub(crate) fn request(head: &RequestHead) -> Encoded<'_> {
     let parts = &head.parts;
     let is_connect = parts.method == Method::CONNECT && head.protocol.is_none();
@@ -83,7 +83,7 @@ pub(crate) fn request(head: &RequestHead) -> Encoded<'_> {
     }
 }
 
-/// A trailer section.
+/// Makes a trailer section.
 pub(crate) fn trailers(headers: &HeaderMap) -> Encoded<'_> {
     Encoded {
         pseudo: [None; 5],

@@ -13,13 +13,12 @@ use crate::priority::{self, Priority};
 /// The header section of a request.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
-    /// Method, URI and fields. The URI has `:scheme`, `:path` and `:authority`, or Host instead
-    /// of the last; that of CONNECT has the authority alone.
+    /// Method, URI and fields. The URI has `:scheme`, `:path` and `:authority`, or Host instead of
+    /// the last. The URI of CONNECT has the authority alone.
     pub parts: request::Parts,
-    /// `:protocol` of an extended CONNECT (RFC 9220 §3): what is spoken on the stream.
+    /// `:protocol` of an extended CONNECT (RFC 9220 §3): the protocol of the stream.
     pub protocol: Option<Protocol>,
-    /// How soon the response is wanted: what PRIORITY_UPDATE said, or the priority field
-    /// (RFC 9218 §7).
+    /// The priority of the response, by PRIORITY_UPDATE or the priority field (RFC 9218 §7).
     pub priority: Priority,
 }
 
@@ -38,7 +37,7 @@ impl From<request::Parts> for RequestHead {
 pub struct Protocol(http::HeaderValue);
 
 impl Protocol {
-    /// Makes one of its name; `None` where it is no token (RFC 9110 §5.6.2).
+    /// Makes a protocol of its name; `None` if that is no token (RFC 9110 §5.6.2).
     pub fn new(name: Bytes) -> Option<Self> {
         // A method is a token, too.
         Method::from_bytes(&name).ok()?;
@@ -142,7 +141,7 @@ fn connect_target(pseudo: Pseudo, headers: &HeaderMap) -> Result<Uri, Error> {
     Ok(Uri::from(authority))
 }
 
-/// The target of all others: exactly one `:scheme` and `:path` (RFC 9114 §4.3.1).
+/// The target of all other methods: exactly one `:scheme` and `:path` (RFC 9114 §4.3.1).
 fn target(pseudo: Pseudo, headers: &HeaderMap, method: &Method) -> Result<Uri, Error> {
     let scheme = pseudo
         .scheme
@@ -176,11 +175,11 @@ fn target(pseudo: Pseudo, headers: &HeaderMap, method: &Method) -> Result<Uri, E
     Uri::from_parts(parts).map_err(|_| Error::malformed("a request without a valid target"))
 }
 
-/// "This pseudo-header field MUST NOT be empty for `http` or `https` URIs", and begins with a
-/// slash but for `OPTIONS *` (RFC 9114 §4.3.1).
+/// Reads `:path`. "This pseudo-header field MUST NOT be empty for `http` or `https` URIs" (RFC 9114
+/// §4.3.1). It begins with a slash, except for `OPTIONS *`.
 fn path_of(path: Bytes, is_http: bool, method: &Method) -> Result<PathAndQuery, Error> {
     let is_asterisk = *method == Method::OPTIONS && path == "*";
-    // `http` would drop what follows a number sign.
+    // `http` would drop the part after a number sign.
     if is_http && !path.starts_with(b"/") && !is_asterisk || path.contains(&b'#') {
         return Err(Error::malformed(":path is none"));
     }
@@ -219,7 +218,7 @@ fn host(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     authority_of(Bytes::copy_from_slice(host.as_bytes())).map(Some)
 }
 
-/// What the priority field says; several are one list (RFC 9651 §4.2).
+/// The priority by the priority field; several fields are one list (RFC 9651 §4.2).
 fn priority_of(headers: &HeaderMap) -> Priority {
     let mut values = headers.get_all(priority::FIELD).iter();
     let Some(first) = values.next() else {

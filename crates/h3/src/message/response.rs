@@ -10,9 +10,9 @@ impl Head for response::Parts {}
 
 #[allow(private_interfaces)]
 impl sealed::Head for response::Parts {
-    /// RFC 9114 §4.1.2: a response that is not whole is malformed.
+    /// RFC 9114 §4.1.2: an incomplete response is malformed.
     const INCOMPLETE: Code = Code::MessageError;
-    /// RFC 9114 §7.2.5: beyond the largest Push ID, as none was allowed.
+    /// RFC 9114 §7.2.5: the Push ID is beyond the largest one, since none was allowed.
     const PUSH_PROMISE: Code = Code::IdError;
 
     fn decode(section: Section, _: &Context) -> Result<Self, Error> {
@@ -39,7 +39,7 @@ impl sealed::Head for response::Parts {
     }
 }
 
-/// What may follow a response's header section by its status and its request's method
+/// The content that may follow a response's header section, by its status and its request's method
 /// (RFC 9110 §6.4.1, RFC 9114 §4.4).
 pub(crate) fn allowed(status: StatusCode, method: &Method, length: Option<u64>) -> Content {
     if *method == Method::CONNECT && status.is_success() {

@@ -1,4 +1,4 @@
-//! Field sections, checked for what holds of all of them (RFC 9114 §4.2, §4.3).
+//! Field sections, checked by the rules for all of them (RFC 9114 §4.2, §4.3).
 
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -51,7 +51,7 @@ impl Section {
     /// Takes a decoded section apart.
     ///
     /// # Errors
-    /// `H3_MESSAGE_ERROR` where it is malformed as a section of any kind.
+    /// `H3_MESSAGE_ERROR` if it is malformed as a section of any kind.
     pub(super) fn parse(fields: Vec<Field>) -> Result<Self, Error> {
         let mut section = Self::default();
         let mut cookies = Vec::new();
@@ -131,7 +131,7 @@ fn check_specific(name: &HeaderName, value: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads Content-Length (RFC 9110 §8.6): digits and nothing else.
+/// Reads Content-Length (RFC 9110 §8.6), which has digits and no other characters.
 fn content_length(value: &[u8]) -> Result<u64, Error> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).ok().filter(|_| digits);

@@ -1,4 +1,4 @@
-//! Field sections by the sentences of the RFCs.
+//! Field sections, by the sentences of the RFCs.
 
 use bytes::Bytes;
 use http::{Method, Request, response};
@@ -22,7 +22,7 @@ fn fields(parts: &[&[(&str, &str)]]) -> Vec<Field> {
     lines
         .map(|(name, value)| Field {
             name: Bytes::copy_from_slice(name.as_bytes()),
-            // "\u{e9}" and its like stand for a single byte.
+            // "\u{e9}" and other such characters stand for a single byte.
             value: value.chars().map(|char| char as u8).collect(),
             never_indexed: false,
         })
@@ -663,7 +663,7 @@ fn priorities_of_requests() {
         urgency,
         incremental,
     };
-    // (name, fields, what PRIORITY_UPDATE said, what counts)
+    // (name, fields, the priority by PRIORITY_UPDATE, the priority that counts)
     let cases: &[(&str, Fields, Option<Priority>, Priority)] = &[
         ("RFC 9218 §4: nothing", &[], None, of(3, false)),
         (

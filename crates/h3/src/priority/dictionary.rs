@@ -5,12 +5,12 @@
 pub(super) enum Value {
     Boolean(bool),
     Integer(i64),
-    /// One of another type, which was valid.
+    /// A valid value of another type.
     Other,
 }
 
-/// Parses a dictionary into its members, in their order; `None` where it is none
-/// (RFC 9651 §4.2.2).
+/// Parses a dictionary into its members, in their order; `None` if it is malformed (RFC 9651
+/// §4.2.2).
 pub(super) fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
     let mut input = Input(text.trim_ascii());
     let mut members = Vec::new();
@@ -58,7 +58,7 @@ impl<'a> Input<'a> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t'));
     }
 
-    /// RFC 9651 §4.2.3.3.
+    /// Parses a key (RFC 9651 §4.2.3.3).
     fn key(&mut self) -> Option<&'a [u8]> {
         let first = *self.0.first()?;
         if !first.is_ascii_lowercase() && first != b'*' {
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
         ))
     }
 
-    /// An item or an inner list (RFC 9651 §4.2.1.1), without its parameters.
+    /// Parses an item or an inner list (RFC 9651 §4.2.1.1), without its parameters.
     fn member(&mut self) -> Option<Value> {
         if !self.skip(b'(') {
             return self.bare_item();
@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// RFC 9651 §4.2.3.2.
+    /// Skips parameters (RFC 9651 §4.2.3.2).
     fn parameters(&mut self) -> Option<()> {
         while self.skip(b';') {
             self.take_while(|byte| byte == b' ');
@@ -99,7 +99,7 @@ impl<'a> Input<'a> {
         Some(())
     }
 
-    /// RFC 9651 §4.2.3.1.
+    /// Parses a bare item (RFC 9651 §4.2.3.1).
     fn bare_item(&mut self) -> Option<Value> {
         match *self.0.first()? {
             b'-' | b'0'..=b'9' => self.number(),
@@ -118,7 +118,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// RFC 9651 §4.2.4: at most 15 digits, or 12 and 3 after a point.
+    /// Parses a number (RFC 9651 §4.2.4): at most 15 digits, or 12 and 3 after a point.
     fn number(&mut self) -> Option<Value> {
         let negative = self.skip(b'-');
         let whole = self.take_while(|byte| byte.is_ascii_digit());
@@ -136,7 +136,7 @@ impl<'a> Input<'a> {
         Some(Value::Integer(if negative { -value } else { value }))
     }
 
-    /// RFC 9651 §4.2.5.
+    /// Parses a string (RFC 9651 §4.2.5).
     fn string(&mut self) -> Option<Value> {
         self.skip(b'"');
         loop {
@@ -150,7 +150,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// RFC 9651 §4.2.8.
+    /// Parses a boolean (RFC 9651 §4.2.8).
     fn boolean(&mut self) -> Option<Value> {
         self.skip(b'?');
         match (self.skip(b'1'), self.skip(b'0')) {
@@ -160,7 +160,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// RFC 9651 §4.2.7.
+    /// Parses a byte sequence (RFC 9651 §4.2.7).
     fn byte_sequence(&mut self) -> Option<Value> {
         self.skip(b':');
         self.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
@@ -168,7 +168,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// RFC 9110 §5.6.2.
+/// Whether a byte may stand in a token (RFC 9110 §5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

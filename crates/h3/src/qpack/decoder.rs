@@ -12,9 +12,9 @@ use super::prefix::Prefix;
 use super::string::Literal;
 use super::{Field, Index, Malformed, QpackError, static_table};
 
-/// What a decoder permits to the peer's encoder.
+/// The limits that a decoder sets the peer's encoder.
 ///
-/// The first two are to be sent to the peer in SETTINGS (RFC 9204 §5) as they stand here.
+/// The first two are to be sent to the peer in SETTINGS (RFC 9204 §5), unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecoderConfig {
     /// `SETTINGS_QPACK_MAX_TABLE_CAPACITY`, in bytes; 0 forbids the dynamic table.
@@ -26,21 +26,21 @@ pub struct DecoderConfig {
     pub max_section_size: u64,
 }
 
-/// What became of an encoded field section.
+/// The result of decoding a field section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// The field lines, in their order.
     Fields(Vec<Field>),
     /// The section waits for insertions; [`Decoder::poll_unblocked`] returns it later.
     Blocked,
-    /// The section exceeds [`DecoderConfig::max_section_size`]. It has been processed and
-    /// is acknowledged, so the connection can go on; its lines are discarded.
+    /// The section exceeds [`DecoderConfig::max_section_size`]. It has been processed and is
+    /// acknowledged, so that the connection can go on; its lines are discarded.
     TooLarge,
 }
 
 /// Decodes the field sections of one connection.
 ///
-/// After an error the connection has to be closed; the decoder is of no more use.
+/// After an error the connection has to be closed, and the decoder is of no more use.
 #[derive(Debug)]
 pub struct Decoder {
     config: DecoderConfig,
@@ -62,7 +62,7 @@ struct Section {
 }
 
 impl Decoder {
-    /// A decoder for a new connection.
+    /// Makes a decoder for a new connection.
     pub fn new(config: DecoderConfig) -> Self {
         Self {
             config,
@@ -74,11 +74,11 @@ impl Decoder {
         }
     }
 
-    /// Takes what arrived on the peer's encoder stream, cut anywhere. Sections may be
-    /// unblocked afterwards: see [`Self::poll_unblocked`].
+    /// Takes bytes of the peer's encoder stream, cut anywhere. They may unblock sections: see
+    /// [`Self::poll_unblocked`].
     ///
-    /// Of an incomplete instruction at most about eight times the table's capacity is
-    /// kept: one that can only be invalid is refused before it is complete.
+    /// An incomplete instruction that can only be invalid is refused before it is complete. So at
+    /// most about eight times the table's capacity is kept.
     ///
     /// # Errors
     ///
@@ -101,11 +101,11 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes a field section of a request stream: the whole content of a HEADERS or
-    /// PUSH_PROMISE frame. Values may share memory with `block`.
+    /// Decodes a field section of a request stream: the whole content of a HEADERS or PUSH_PROMISE
+    /// frame. Values may share memory with `block`.
     ///
-    /// While a section of a stream is [`Decoded::Blocked`], the caller should not read on
-    /// in that stream (RFC 9204 §2.2.1). A further section of it waits behind the first.
+    /// The caller should not read on in a stream while a section of it is [`Decoded::Blocked`] (RFC
+    /// 9204 §2.2.1). If it does, a further section waits behind the first.
     ///
     /// # Errors
     ///
@@ -129,10 +129,10 @@ impl Decoder {
         Ok(Decoded::Blocked)
     }
 
-    /// Decodes a section that was blocked and no longer is, with the stream that it came
-    /// on. To be called until it returns `None`, after each [`Self::on_encoder_stream`].
+    /// Decodes a section that is no longer blocked, and returns it with its stream. To be called
+    /// after each [`Self::on_encoder_stream`], until it returns `None`.
     ///
-    /// The `Result` is as for [`Self::decode`], but never [`Decoded::Blocked`].
+    /// The `Result` is like that of [`Self::decode`], but never [`Decoded::Blocked`].
     pub fn poll_unblocked(&mut self) -> Option<(u64, Result<Decoded, QpackError>)> {
         let inserted = self.table.inserted();
         let is_ready = |section: &Section| section.prefix.required_insert_count <= inserted;
@@ -147,11 +147,11 @@ impl Decoder {
         Some((stream_id, self.decode_section(stream_id, &section)))
     }
 
-    /// Abandons a stream: to be called when the peer has reset it or this endpoint stops
-    /// reading it, unless it was read to its end (RFC 9204 §2.2.2.2).
+    /// Abandons a stream (RFC 9204 §2.2.2.2). To be called when the peer has reset it, or when this
+    /// endpoint stops reading it before its end.
     ///
-    /// Each call may add up to 10 bytes of output. The caller has to bound the streams
-    /// that the peer resets while it takes no output.
+    /// Each call may add up to 10 bytes of output. The caller has to bound the streams that the
+    /// peer resets while it takes no output.
     pub fn cancel(&mut self, stream_id: u64) {
         self.blocked.remove(&stream_id);
         if self.config.max_table_capacity > 0 {
@@ -159,8 +159,7 @@ impl Decoder {
         }
     }
 
-    /// What is to be sent on this endpoint's decoder stream, in this order; empty if
-    /// nothing is.
+    /// Takes the bytes to send on this endpoint's decoder stream, in this order. May be empty.
     pub fn take_output(&mut self) -> Bytes {
         let increment = self.table.inserted() - self.acknowledged;
         if increment > 0 {
@@ -170,7 +169,7 @@ impl Decoder {
         self.output.split().freeze()
     }
 
-    /// Whether [`Self::take_output`] has something.
+    /// Whether [`Self::take_output`] has bytes.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty() || self.acknowledged < self.table.inserted()
     }
@@ -266,7 +265,7 @@ impl Decoder {
             if size <= self.config.max_section_size {
                 fields.push(field);
             } else {
-                // The rest is still checked, and not kept.
+                // The rest is still checked, but not kept.
                 fields = Vec::new();
             }
         }

@@ -1,4 +1,4 @@
-//! The dynamic table (RFC 9204 §3.2), as both the encoder and the decoder keep it.
+//! The dynamic table (RFC 9204 §3.2) of both the encoder and the decoder.
 
 use std::collections::VecDeque;
 
@@ -32,36 +32,37 @@ pub(super) struct DynamicTable {
 /// The newest entries that match a field line, by absolute index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Matches {
-    /// Same name and value.
+    /// An entry with the same name and value.
     pub(super) exact: Option<u64>,
-    /// Same name.
+    /// An entry with the same name.
     pub(super) name: Option<u64>,
 }
 
 impl DynamicTable {
-    /// Entries inserted since the connection began; the absolute index of the next one.
+    /// The number of entries inserted since the connection began; the absolute index of the next
+    /// one.
     pub(super) fn inserted(&self) -> u64 {
         self.inserted
     }
 
-    /// Sum of the sizes of all entries, in bytes.
+    /// The sum of the sizes of all entries, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Largest sum of sizes, in bytes.
+    /// The largest sum of sizes, in bytes.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Sets the capacity in bytes; evicts what no longer fits.
+    /// Sets the capacity in bytes, and evicts entries that no longer fit.
     pub(super) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.evict_to(capacity);
     }
 
-    /// Adds an entry and evicts the oldest ones for it. Returns `false`, and leaves the
-    /// table as it was, if it is larger than the capacity (RFC 9204 §3.2.2).
+    /// Adds an entry and evicts the oldest ones for it. Returns `false`, and leaves the table
+    /// unchanged, if the entry is larger than the capacity (RFC 9204 §3.2.2).
     #[must_use]
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let Some(room) = self.capacity.checked_sub(entry.size()) else {

@@ -11,20 +11,20 @@ use super::prefix::Prefix;
 use super::recent_lines::RecentLines;
 use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, static_table};
 
-/// What an encoder keeps at most.
+/// The memory limit of an encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncoderConfig {
-    /// Capacity of the dynamic table in bytes, where the peer permits as much; 0 for none.
+    /// Capacity of the dynamic table in bytes, if the peer permits as much; 0 for none.
     pub max_table_capacity: u64,
 }
 
 /// Encodes the field sections of one connection.
 ///
-/// A line enters the dynamic table when it is sent for the second time, if it is neither
-/// sensitive nor large. The table is used only as far as the peer's settings permit.
+/// A line enters the dynamic table when it is sent for the second time, if it is neither sensitive
+/// nor large. The table is used only as far as the peer's settings permit.
 ///
-/// A stream that this endpoint resets needs no call: the peer's Stream Cancellation ends
-/// its references (RFC 9204 §2.2.2.2). Before that, the peer may still acknowledge.
+/// A stream that this endpoint resets needs no call. The peer's Stream Cancellation ends its
+/// references (RFC 9204 §2.2.2.2). Before that, the peer may still acknowledge.
 #[derive(Debug)]
 pub struct Encoder {
     config: EncoderConfig,
@@ -33,14 +33,14 @@ pub struct Encoder {
     peer_max_capacity: u64,
     /// The peer's `SETTINGS_QPACK_BLOCKED_STREAMS`.
     max_blocked_streams: u64,
-    /// Insertions that the peer has acknowledged (RFC 9204 §2.1.4).
+    /// The number of insertions that the peer has acknowledged (RFC 9204 §2.1.4).
     known_received: u64,
     /// Sections with references, in the order in which they were encoded.
     unacknowledged: VecDeque<Unacknowledged>,
     recent: RecentLines,
     /// The start of an instruction whose end has not arrived.
     partial: Vec<u8>,
-    /// The lines of the section being encoded; kept for its memory.
+    /// The lines of the section that is being encoded; kept for its memory.
     lines: Vec<u8>,
     output: BytesMut,
 }
@@ -57,7 +57,7 @@ struct Unacknowledged {
 }
 
 impl Encoder {
-    /// An encoder for a new connection; it uses no dynamic table before
+    /// Makes an encoder for a new connection. It uses no dynamic table before
     /// [`Self::set_peer_settings`].
     pub fn new(config: EncoderConfig) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Encoder {
     /// Appends the encoded section of `fields`, the content of a HEADERS or PUSH_PROMISE
     /// frame on `stream_id`, to `out`.
     ///
-    /// What it adds to [`Self::take_output`] should be sent no later than the section,
+    /// The bytes that it adds to [`Self::take_output`] should be sent no later than the section,
     /// lest the stream is blocked at the peer.
     pub fn encode<'a>(
         &mut self,
@@ -124,7 +124,7 @@ impl Encoder {
         }
     }
 
-    /// Takes what arrived on the peer's decoder stream, cut anywhere.
+    /// Takes bytes of the peer's decoder stream, cut anywhere.
     ///
     /// # Errors
     ///
@@ -147,16 +147,15 @@ impl Encoder {
         Ok(())
     }
 
-    /// What is to be sent on this endpoint's encoder stream, in this order; empty if
-    /// nothing is.
+    /// Takes the bytes to send on this endpoint's encoder stream, in this order. May be empty.
     ///
-    /// Without acknowledgments of the peer it comes to little more than the table's
-    /// capacity: entries that are not acknowledged are not evicted for others.
+    /// Entries that are not acknowledged are not evicted for others. So without acknowledgments the
+    /// bytes are little more than the table's capacity.
     pub fn take_output(&mut self) -> Bytes {
         self.output.split().freeze()
     }
 
-    /// Whether [`Self::take_output`] has something.
+    /// Whether [`Self::take_output`] has bytes.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
@@ -196,7 +195,7 @@ impl Encoder {
         }
     }
 
-    /// The absolute index of an entry for the line, which is inserted if that is due.
+    /// Returns the absolute index of an entry for the line, which is inserted if that is due.
     fn stored(
         &mut self,
         field: FieldRef<'_>,
@@ -256,8 +255,8 @@ impl Encoder {
         self.table.insert(entry).then_some(inserted)
     }
 
-    /// Refers to an entry; `None` if that could block one stream too many, or if the
-    /// entry is evicted or about to be (RFC 9204 §2.1.1.1).
+    /// Refers to an entry. `None` if that could block one stream too many, or if the entry is
+    /// evicted or about to be (RFC 9204 §2.1.1.1).
     fn reference(&self, index: u64, section: &mut Unacknowledged) -> Option<Index> {
         let permitted = self.unacknowledged.len() < MAX_UNACKNOWLEDGED
             && (index < self.known_received || self.may_block(section.stream_id))
@@ -275,8 +274,8 @@ impl Encoder {
         })
     }
 
-    /// Whether a section of the stream may refer to what the peer may not have received
-    /// (RFC 9204 §2.1.2). Sections are counted instead of streams, which are no more.
+    /// Whether a section of the stream may refer to entries that the peer may not have received
+    /// (RFC 9204 §2.1.2). Sections are counted instead of streams, which are never more.
     fn may_block(&self, stream_id: u64) -> bool {
         let at_risk = self
             .unacknowledged
@@ -340,7 +339,7 @@ impl Encoder {
         let known_received = self.known_received + increment;
         if known_received > self.table.inserted() {
             return Err(QpackError::DecoderStream(
-                "an increment exceeds what was inserted",
+                "an increment exceeds the insertions",
             ));
         }
         self.known_received = known_received;
@@ -348,7 +347,7 @@ impl Encoder {
     }
 }
 
-/// Whether fields of this name carry what an attacker may guess at (RFC 9204 §7.1.3).
+/// Whether fields of this name carry secrets at which an attacker may guess (RFC 9204 §7.1.3).
 fn is_credential(name: &[u8]) -> bool {
     matches!(
         name,
@@ -356,14 +355,14 @@ fn is_credential(name: &[u8]) -> bool {
     )
 }
 
-/// Sections that may wait for their acknowledgment. Beyond, nothing refers to the dynamic
+/// Sections that may wait for their acknowledgment. Further sections do not refer to the dynamic
 /// table, so that a peer that acknowledges nothing costs little memory and time.
 const MAX_UNACKNOWLEDGED: usize = 256;
 
-/// A line larger than one part in this many of the capacity is not inserted.
+/// A line is inserted only if it is no larger than the capacity divided by this.
 const MAX_SHARE: u64 = 2;
 
-/// The oldest part in this many of the capacity is draining.
+/// The oldest part of the table is draining: the capacity divided by this.
 const DRAINING_SHARE: u64 = 4;
 
 #[cfg(test)]

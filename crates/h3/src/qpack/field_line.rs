@@ -5,18 +5,18 @@ use bytes::BufMut;
 use super::string::{self, Literal};
 use super::{Index, Malformed, integer};
 
-/// A field line as it stands in an encoded section.
+/// A field line in an encoded section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldLine<'a> {
-    /// Name and value are those of an entry.
+    /// Name and value of an entry.
     Indexed(Index),
-    /// The name is that of an entry.
+    /// The name of an entry, and a literal value.
     NameReference {
         never_indexed: bool,
         name: Index,
         value: Literal<'a>,
     },
-    /// Nothing is taken from a table.
+    /// A literal name and value.
     LiteralName {
         never_indexed: bool,
         name: Literal<'a>,

@@ -1,13 +1,13 @@
 //! The Huffman code of strings (RFC 7541 Appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive, in the order of their
-//! symbols, and follow those of the shorter lengths. So the lengths define all of it.
+//! The code is canonical: codes of one length are consecutive, in the order of their symbols, and
+//! follow the codes of shorter lengths. So the lengths define all of it.
 
 use bytes::BufMut;
 
 use super::Malformed;
 
-/// Bytes that `text` takes when encoded, padding included.
+/// The bytes of `text` when encoded, padding included.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -18,7 +18,7 @@ pub(super) fn encoded_len(text: &[u8]) -> usize {
 
 /// Appends the code of `text`, padded with ones to a whole byte (RFC 7541 §5.2).
 pub(super) fn encode(text: &[u8], out: &mut impl BufMut) {
-    // The low `pending` bits are still to be written; at most 31 + 30 of them are.
+    // The low `pending` bits are still to be written, at most 31 + 30 of them.
     let (mut bits, mut pending) = (0u64, 0u32);
     for &symbol in text {
         let length = u32::from(LENGTHS[usize::from(symbol)]);
@@ -83,15 +83,15 @@ pub(super) fn decode(input: &[u8]) -> Result<Vec<u8>, Malformed> {
 }
 
 struct Code {
-    /// Code of each symbol, in its low bits.
+    /// The code of each symbol, in its low bits.
     codes: [u32; SYMBOLS],
-    /// Symbols in the order of their codes.
+    /// The symbols in the order of their codes.
     symbols: [u16; SYMBOLS],
-    /// First code of each length.
+    /// The first code of each length.
     first: [usize; MAX_LENGTH + 1],
-    /// Position in `symbols` of the first code of each length.
+    /// The position in `symbols` of the first code of each length.
     position: [usize; MAX_LENGTH + 1],
-    /// End of the codes of each length, aligned to the high end of 32 bits.
+    /// The end of the codes of each length, aligned to the high end of 32 bits.
     end: [u64; MAX_LENGTH + 1],
 }
 
@@ -131,7 +131,7 @@ const SYMBOLS: usize = 257;
 const MIN_LENGTH: usize = 5;
 const MAX_LENGTH: usize = 30;
 
-/// Bits of the code of each symbol.
+/// The number of bits in the code of each symbol.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,

@@ -5,7 +5,7 @@ use bytes::BufMut;
 use super::string::{self, Literal};
 use super::{Index, Malformed, integer};
 
-/// What an encoder sends.
+/// An instruction of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EncoderInstruction<'a> {
     /// Set Dynamic Table Capacity (§4.3.1), in bytes.
@@ -22,12 +22,12 @@ pub(super) enum EncoderInstruction<'a> {
 }
 
 impl<'a> EncoderInstruction<'a> {
-    /// Takes an instruction off `input`, whose strings have `max_len` bytes at most.
+    /// Takes an instruction off `input`. Its strings have at most `max_len` bytes.
     ///
     /// # Errors
     ///
-    /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] as soon as it is known that
-    /// the instruction is, whatever follows.
+    /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] as soon as the instruction is invalid
+    /// whatever follows.
     pub(super) fn read(input: &mut &'a [u8], max_len: u64) -> Result<Self, Malformed> {
         let first = *input.first().ok_or(Malformed::Incomplete)?;
         if first & INSERT_NAME_REFERENCE != 0 {
@@ -84,7 +84,7 @@ pub(super) fn write_duplicate(out: &mut impl BufMut, relative: u64) {
     integer::write(out, 0, 5, relative);
 }
 
-/// What a decoder sends.
+/// An instruction of a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecoderInstruction {
     /// Section Acknowledgment (§4.4.1) of a stream.

@@ -1,12 +1,15 @@
 //! QPACK (RFC 9204): the compression of HTTP/3 field sections.
 //!
-//! An [`Encoder`] and a [`Decoder`] turn bytes into bytes: they read no socket and no
-//! clock. A connection owns one of each. It passes on what arrives on the peer's encoder
-//! and decoder streams (§4.2), and sends what `take_output` hands out on its own two.
+//! An [`Encoder`] and a [`Decoder`] turn bytes into bytes: they read no socket and no clock. A
+//! connection owns one of each. It hands them the bytes of the peer's encoder and decoder streams
+//! (§4.2), and sends the bytes of `take_output` on its own two.
 //!
-//! Memory is bounded on both sides whatever the peer sends: by the capacity of each
-//! dynamic table, by one incomplete instruction, by the blocked streams that the decoder
-//! permits, and by the sections whose acknowledgment the encoder waits for.
+//! Whatever the peer sends, memory is bounded on both sides:
+//!
+//! - by the capacity of each dynamic table,
+//! - by one incomplete instruction,
+//! - by the blocked streams that the decoder permits,
+//! - by the sections whose acknowledgment the encoder waits for.
 
 mod decoder;
 mod dynamic_table;
@@ -28,9 +31,9 @@ pub use encoder::{Encoder, EncoderConfig};
 /// A decoded field line: a name and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Name, as it was sent: neither its characters nor their case are checked.
+    /// The name as it was sent: neither its characters nor their case are checked.
     pub name: Bytes,
-    /// Value, as it was sent.
+    /// The value as it was sent.
     pub value: Bytes,
     /// Whether an intermediary must not compress the line with a table (the 'N' bit of
     /// RFC 9204 §4.5.4).
@@ -38,7 +41,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Size in bytes for the limit of a section: name, value, and 32 (RFC 9114 §4.2.2).
+    /// The size in bytes for the limit of a section: name, value, and 32 (RFC 9114 §4.2.2).
     pub fn size(&self) -> u64 {
         field_size(&self.name, &self.value)
     }
@@ -47,12 +50,12 @@ impl Field {
 /// A field line to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldRef<'a> {
-    /// Name, in lower case (RFC 9114 §4.2).
+    /// The name, in lower case (RFC 9114 §4.2).
     pub name: &'a [u8],
-    /// Value.
+    /// The value.
     pub value: &'a [u8],
-    /// Whether the value must never enter a table, here or at the next hop (RFC 9204
-    /// §7.1.3). Credentials and cookies are treated as sensitive whatever this says.
+    /// Whether the value must never enter a table, here or at the next hop (RFC 9204 §7.1.3).
+    /// Credentials and cookies are sensitive in any case.
     pub sensitive: bool,
 }
 
@@ -73,7 +76,7 @@ pub enum QpackError {
 }
 
 impl QpackError {
-    /// Application error code with which the connection is closed (RFC 9204 §6).
+    /// The application error code for closing the connection (RFC 9204 §6).
     pub const fn code(self) -> u64 {
         match self {
             Self::DecompressionFailed(_) => 0x200,
@@ -93,7 +96,7 @@ enum Malformed {
 }
 
 impl Malformed {
-    /// The error of an item that nothing can follow.
+    /// The error of an item that no byte can follow.
     const fn reason(self) -> &'static str {
         match self {
             Self::Incomplete => "it is truncated",
@@ -102,14 +105,14 @@ impl Malformed {
     }
 }
 
-/// Where a field line or an instruction finds an entry (RFC 9204 §3.2.4 to §3.2.6).
+/// The position of an entry in a field line or an instruction (RFC 9204 §3.2.4 to §3.2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Index {
-    /// Index into the static table.
+    /// The index in the static table.
     Static(u64),
-    /// Entries between this one and the Base, or the newest entry in an instruction.
+    /// The entries between this one and the Base, or the newest entry in an instruction.
     Relative(u64),
-    /// Entries between the Base and this one.
+    /// The entries between the Base and this one.
     PostBase(u64),
 }
 
@@ -118,7 +121,7 @@ const fn field_size(name: &[u8], value: &[u8]) -> u64 {
     name.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD
 }
 
-/// What an entry counts beyond its name and value, in bytes.
+/// The bytes of an entry beyond its name and value.
 const ENTRY_OVERHEAD: u64 = 32;
 
 #[cfg(test)]

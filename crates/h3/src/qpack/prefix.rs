@@ -4,12 +4,12 @@ use bytes::BufMut;
 
 use super::{ENTRY_OVERHEAD, Malformed, integer};
 
-/// State of the dynamic table that a section refers to.
+/// The state of the dynamic table to which a section refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     /// Insertions that must have happened before the section can be decoded.
     pub(super) required_insert_count: u64,
-    /// What the indices of the section are relative to.
+    /// The position to which the section's indices are relative.
     pub(super) base: u64,
 }
 
@@ -33,12 +33,14 @@ impl Prefix {
         }
     }
 
-    /// Takes a prefix off `input`; `max_table_capacity` is the decoder's setting, in bytes,
-    /// and `inserted` what it has inserted since the connection began.
+    /// Takes a prefix off `input`.
+    ///
+    /// `max_table_capacity` is the decoder's setting, in bytes, and `inserted` the number of its
+    /// insertions since the connection began.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] for what no conforming encoder produces.
+    /// [`Malformed`] for a prefix that no conforming encoder produces.
     pub(super) fn read(
         input: &mut &[u8],
         max_table_capacity: u64,
@@ -83,7 +85,7 @@ fn required_insert_count(
     let required = if required <= max_value {
         required
     } else {
-        // The encoder's value has wrapped one time fewer.
+        // The encoder's value has wrapped one time less.
         required.checked_sub(full_range).ok_or(IMPOSSIBLE)?
     };
     if required == 0 {
@@ -93,7 +95,7 @@ fn required_insert_count(
     }
 }
 
-/// Entries that a table of `max_table_capacity` bytes can have at most.
+/// The largest number of entries in a table of `max_table_capacity` bytes.
 const fn max_entries(max_table_capacity: u64) -> u64 {
     max_table_capacity / ENTRY_OVERHEAD
 }

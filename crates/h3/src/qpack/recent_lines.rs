@@ -1,11 +1,13 @@
-//! The encoder's policy of what to insert: a line that is sent for the second time.
+//! The encoder's choice of lines to insert: those that are sent for the second time.
 
 /// Remembers the latest lines that were sent as literals.
 ///
-/// Lines that recur, such as `server`, `alt-svc` or `cache-control`, enter the table when
-/// they come back; those that differ each time, such as `etag`, never do. Which names
-/// recur need not be known. Hashes are compared, so that once in a while a line enters
-/// the table early, which costs some bytes and changes nothing else.
+/// Lines that recur, such as `server`, `alt-svc` or `cache-control`, enter the table when they come
+/// back. Those that differ each time, such as `etag`, never do. No list of recurring names is
+/// needed.
+///
+/// Hashes are compared, so that a line seldom enters the table early. That costs some bytes and
+/// changes nothing else.
 #[derive(Debug)]
 pub(super) struct RecentLines {
     hashes: [u32; REMEMBERED],
@@ -20,7 +22,7 @@ impl RecentLines {
         }
     }
 
-    /// Whether the line is among those remembered; it is from now on.
+    /// Remembers a line. Returns whether it was remembered already.
     pub(super) fn remember(&mut self, name: &[u8], value: &[u8]) -> bool {
         let hash = hash(name, value);
         if self.hashes.contains(&hash) {
@@ -40,7 +42,7 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
     })
 }
 
-/// Lines remembered: those of some ten responses.
+/// The number of remembered lines: those of some ten responses.
 const REMEMBERED: usize = 64;
 
 #[cfg(test)]

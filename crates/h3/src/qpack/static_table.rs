@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 
-/// An entry whose name is the one looked for.
+/// An entry of the requested name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub(super) index: u64,
-    /// Whether the value is the one looked for, too.
+    /// Whether the entry also has the requested value.
     pub(super) exact: bool,
 }
 
-/// The entry with this name and value, or else the first one with this name.
+/// Finds the entry with this name and value, or else the first one with this name.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
     let indices = indices(name);
     let exact = indices
@@ -23,7 +23,7 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
     })
 }
 
-/// Name and value of an entry; `None` if there is none.
+/// The name and value of an entry; `None` if there is none.
 pub(super) fn entry(index: u64) -> Option<(Bytes, Bytes)> {
     let &(name, value) = TABLE.get(usize::try_from(index).ok()?)?;
     Some((
@@ -32,7 +32,7 @@ pub(super) fn entry(index: u64) -> Option<(Bytes, Bytes)> {
     ))
 }
 
-/// Entries with this name. A `match` costs a comparison of lengths and one of bytes.
+/// The entries with this name. A `match` costs a comparison of lengths and one of bytes.
 fn indices(name: &[u8]) -> &'static [u8] {
     match name {
         b":authority" => &[0],

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes};
 
 use super::{Malformed, huffman, integer};
 
-/// A string as it stands in the input.
+/// A string in the input, not yet decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Literal<'a> {
     huffman: bool,
@@ -12,18 +12,18 @@ pub(super) struct Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    /// Takes an N-bit prefix string off `input`, with N = `bits` (2 to 8), the Huffman
-    /// flag included. It is not decoded yet.
+    /// Takes an N-bit prefix string off `input`, with N = `bits` (2 to 8), the Huffman flag
+    /// included. It is not decoded yet.
     ///
     /// # Errors
     ///
-    /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] as soon as the length says
-    /// that the string has more than `max_len` bytes.
+    /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] as soon as the length announces more
+    /// than `max_len` bytes.
     pub(super) fn read(input: &mut &'a [u8], bits: u8, max_len: u64) -> Result<Self, Malformed> {
         let first = *input.first().ok_or(Malformed::Incomplete)?;
         let huffman = first & huffman_flag(bits) != 0;
         let length = integer::read(input, bits - 1)?;
-        // The longest code has 30 bits for a byte.
+        // The longest code has 30 bits a byte.
         let shortest = if huffman {
             length.saturating_mul(8) / 30
         } else {
@@ -40,7 +40,7 @@ impl<'a> Literal<'a> {
         Ok(Self { huffman, bytes })
     }
 
-    /// The string, copied from the input.
+    /// Copies the string from the input.
     ///
     /// # Errors
     ///
@@ -53,8 +53,8 @@ impl<'a> Literal<'a> {
         }
     }
 
-    /// The string, as a part of `source` where its bytes stand there as they are. The
-    /// literal must have been read from `source`.
+    /// The string, as a part of `source` if its bytes stand there unencoded. The literal must have
+    /// been read from `source`.
     ///
     /// # Errors
     ///

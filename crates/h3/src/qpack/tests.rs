@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// What an instruction or a section is written as, in hexadecimal digits.
+/// The bytes of an instruction or a section in hexadecimal digits.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits
         .bytes()
@@ -117,7 +117,7 @@ fn the_encoder_writes_the_examples_of_appendix_b() {
     );
     assert_eq!(section, hex("0000 51 8860 d548 5f2b ce9a 68"));
 
-    // B.2, where the lines are used for the second time.
+    // B.2, with the lines used for the second time.
     let lines = [(":authority", "www.example.com"), (":path", "/sample/path")];
     encode(&mut encoder, 0, &lines);
     let (instructions, section) = encode(&mut encoder, 4, &lines);

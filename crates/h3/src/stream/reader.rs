@@ -15,9 +15,9 @@ use crate::qpack::Decoded;
 
 /// Reads the message that the peer sends on a request stream.
 ///
-/// It needs its [`Connection`] for header and trailer sections alone, and keeps nothing but
-/// the chunk it was given last and the part of a section that has arrived. So the one who
-/// drives it bounds memory: by giving no chunk while the last is not used up.
+/// It needs its [`Connection`] for header and trailer sections alone. It keeps only the last chunk
+/// that it was given, and the part of a section that has arrived. A caller bounds memory by giving
+/// no chunk while the last is not used up.
 #[derive(Debug)]
 pub struct Reader<H> {
     stream: u64,
@@ -34,24 +34,24 @@ pub struct Reader<H> {
     head: PhantomData<fn() -> H>,
 }
 
-/// What [`Reader::poll`] found.
+/// A part of a message, or the reason why none is there.
 #[derive(Debug)]
 pub enum Read<H> {
     /// A header section. A client may get several: interim ones (1xx) before the final one.
     Head(H),
-    /// Bytes of content, never none: a part of the chunk that was given, not copied.
+    /// Bytes of content, at least one: a part of the given chunk, not copied.
     Data(Bytes),
     /// The trailer section.
     Trailers(HeaderMap),
-    /// The message is whole.
+    /// The message is complete.
     End,
-    /// A section is larger than the limit; nothing more is read. A server answers 431
-    /// (RFC 9114 §4.2.2), then ends the reading by `H3_NO_ERROR`.
+    /// A section is larger than the limit, and nothing more is read. A server answers 431 (RFC 9114
+    /// §4.2.2), then ends the reading by `H3_NO_ERROR`.
     TooLarge,
     /// The next chunk is needed.
     NeedsInput,
-    /// A section waits for the QPACK encoder's stream: [`Event::Unblocked`] says when to poll
-    /// again. No chunk is needed until then.
+    /// A section waits for the QPACK encoder's stream. Poll again after [`Event::Unblocked`]; no
+    /// chunk is needed until then.
     ///
     /// [`Event::Unblocked`]: crate::connection::Event::Unblocked
     Blocked,
@@ -60,7 +60,7 @@ pub enum Read<H> {
 /// The frame that is being read.
 #[derive(Debug)]
 enum Payload {
-    /// None: a header comes next.
+    /// Between frames: a header comes next.
     Header,
     Data {
         left: u64,
@@ -73,14 +73,14 @@ enum Payload {
     Blocked,
 }
 
-/// How far a stream is read without its connection.
+/// The result of reading as far as the connection is not needed.
 enum Parsed<H> {
     Read(Read<H>),
-    /// A section to be decoded.
+    /// A section for decoding.
     Section(Bytes),
 }
 
-/// What may come next (RFC 9114 §4.1).
+/// The parts of a message that may come next (RFC 9114 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Head,
@@ -92,7 +92,7 @@ enum Phase {
     Failed(Error),
 }
 
-/// Bytes without use that a stream may carry beyond those with: some 500 empty frames.
+/// Bytes without use that a stream may carry beyond its useful ones: some 500 empty frames.
 const USELESS: u64 = 16 * 1024;
 
 impl<H: Head> Reader<H> {
@@ -107,7 +107,7 @@ impl<H: Head> Reader<H> {
             phase: Phase::Head,
             content: Content::Open,
             budget: Budget::new(USELESS),
-            // Encoded, a section is smaller: each of its lines counts 32 bytes more than it has.
+            // An encoded section is smaller: each of its lines counts 32 bytes more than it has.
             max_encoded: max_section.saturating_mul(2),
             head: PhantomData,
         }
@@ -118,10 +118,10 @@ impl<H: Head> Reader<H> {
         self.stream
     }
 
-    /// Takes the next bytes of the stream; `fin` says that they are the last.
+    /// Takes the next bytes of the stream; `fin` marks the last ones.
     ///
-    /// Meant for when [`Reader::poll`] answered [`Read::NeedsInput`]. Earlier, what is left of
-    /// the last chunk is copied.
+    /// Meant for the time after [`Read::NeedsInput`]. Earlier, the rest of the last chunk is
+    /// copied.
     pub fn receive(&mut self, chunk: Bytes, fin: bool) {
         self.fin |= fin;
         if self.input.is_empty() {
@@ -133,12 +133,12 @@ impl<H: Head> Reader<H> {
         }
     }
 
-    /// Reads on. `connection` gives the stream's connection, and is called only where a section
-    /// is to be decoded: a lock is not taken for content.
+    /// Reads on. `connection` returns the stream's connection. It is called only for decoding a
+    /// section, so that content needs no lock.
     ///
     /// # Errors
-    /// What the peer did wrong. It stays so: later calls return the same. An error of the
-    /// connection is to be reported by closing it.
+    /// The violation by the peer, which all later calls return, too. An error of the connection is
+    /// to be reported by closing it.
     pub fn poll<C>(&mut self, connection: impl FnOnce() -> C) -> Result<Read<H>, Error>
     where
         C: DerefMut<Target = Connection>,
@@ -159,14 +159,14 @@ impl<H: Head> Reader<H> {
         read
     }
 
-    /// Whether it is known that nothing follows what was read: a request whose stream ended
-    /// with its header section has no content.
+    /// Whether the message certainly ends here: a request whose stream ended with its header
+    /// section has no content.
     pub fn is_at_end(&self) -> bool {
         let between = matches!(self.payload, Payload::Header) && self.header.is_idle();
         self.phase == Phase::End || (self.fin && self.input.is_empty() && between)
     }
 
-    /// Whether the message was read to its end. If not, who reads no more says so by
+    /// Whether the message was read to its end. A caller that stops reading earlier has to call
     /// [`Connection::abandon`].
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::End
@@ -229,7 +229,7 @@ impl<H: Head> Reader<H> {
         self.on_no_input().map(Parsed::Read)
     }
 
-    /// A frame begins (RFC 9114 §4.1, §7.2). `None` where it is a section beyond the limit.
+    /// Begins a frame (RFC 9114 §4.1, §7.2). `None` for a section beyond the limit.
     fn on_header(&mut self, header: Header) -> Result<Option<Payload>, Error> {
         let Header { kind, length } = header;
         match (kind, self.phase) {
@@ -294,13 +294,13 @@ impl<H: Head> Reader<H> {
         Ok(Read::Head(head))
     }
 
-    /// All input is used up.
+    /// Handles the end of the input.
     fn on_no_input(&self) -> Result<Read<H>, Error> {
         if !self.fin {
             return Ok(Read::NeedsInput);
         }
-        // "When a stream terminates cleanly, if the last frame on the stream was truncated, this
-        // MUST be treated as a connection error of type H3_FRAME_ERROR" (RFC 9114 §7.1).
+        // "If the last frame on the stream was truncated, this MUST be treated as a connection
+        // error of type H3_FRAME_ERROR" (RFC 9114 §7.1).
         if !matches!(self.payload, Payload::Header) || !self.header.is_idle() {
             let code = Code::FrameError;
             return Err(Error::connection(code, "a stream ends within a frame"));

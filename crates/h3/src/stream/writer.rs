@@ -11,15 +11,15 @@ use crate::message::{self, Content, Encoded, RequestHead};
 
 /// Writes a message on a request stream: header section, content, trailer section.
 ///
-/// Each call appends to `out` what is to be sent next. Of content that is the frame's header
-/// alone: the bytes themselves follow it as they are, without a copy. What was appended must be
-/// sent, in its order, or the stream be reset.
+/// Each call appends bytes for sending to `out`. For content that is the frame's header alone; the
+/// content's bytes follow it, without a copy. Appended bytes must be sent in their order, or the
+/// stream be reset.
 #[derive(Debug)]
 pub struct Writer<H> {
     stream: u64,
     phase: Phase,
     content: Content,
-    /// The request's method, which says whether a response may have content.
+    /// The request's method, which decides whether a response may have content.
     method: Option<Method>,
     head: PhantomData<fn() -> H>,
 }
@@ -31,7 +31,7 @@ enum Phase {
     Trailers,
 }
 
-/// Why something is not sent: nothing was appended, and the stream is as it was.
+/// Why a part cannot be sent. No byte was appended, and the stream is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsent {
     /// The section is larger than the peer takes (RFC 9114 §4.2.2).
@@ -42,11 +42,11 @@ pub enum Unsent {
         /// `SETTINGS_MAX_FIELD_SECTION_SIZE` of the peer.
         limit: u64,
     },
-    /// The message would be malformed: content where there may be none, or of another length
-    /// than Content-Length says.
+    /// The message would be malformed: content is forbidden, or has another length than
+    /// Content-Length.
     #[error("content that is not as the header section says")]
     Content,
-    /// Header section, content and trailer section come in this order, each but content once.
+    /// The order is header section, content and trailer section, each but content once.
     #[error("a part of the message out of its order")]
     Order,
     /// 101 is no status of HTTP/3 (RFC 9114 §4.5).
@@ -70,12 +70,12 @@ impl<H> Writer<H> {
         self.stream
     }
 
-    /// Appends the header of a DATA frame, after which `length` bytes of content are sent.
-    /// Of no bytes nothing is appended.
+    /// Appends the header of a DATA frame for `length` bytes of content, which the caller sends
+    /// after it. Appends nothing for no bytes.
     ///
     /// # Errors
-    /// [`Unsent::Order`] before the header section or after the trailers; [`Unsent::Content`]
-    /// where more is sent than the header section allows.
+    /// [`Unsent::Order`] before the header section or after the trailers. [`Unsent::Content`] if
+    /// the content is longer than the header section allows.
     pub fn data(&mut self, length: usize, out: &mut BytesMut) -> Result<(), Unsent> {
         if self.phase != Phase::Content {
             return Err(Unsent::Order);
@@ -92,8 +92,8 @@ impl<H> Writer<H> {
     /// Appends a trailer section.
     ///
     /// # Errors
-    /// [`Unsent::Order`] before the header section, after other trailers or on a tunnel;
-    /// [`Unsent::Content`] where content is missing; [`Unsent::TooLarge`].
+    /// [`Unsent::Order`] before the header section, after other trailers or on a tunnel.
+    /// [`Unsent::Content`] if content is missing. [`Unsent::TooLarge`].
     pub fn trailers(
         &mut self,
         trailers: &HeaderMap,
@@ -109,11 +109,11 @@ impl<H> Writer<H> {
         Ok(())
     }
 
-    /// Checks that the message is whole: the stream may end.
+    /// Checks that the message is complete, so that the stream may end.
     ///
     /// # Errors
-    /// [`Unsent::Order`] before the header section, [`Unsent::Content`] where less was sent than
-    /// Content-Length says.
+    /// [`Unsent::Order`] before the header section. [`Unsent::Content`] if less was sent than
+    /// Content-Length announces.
     pub fn finish(&self) -> Result<(), Unsent> {
         if self.phase == Phase::Head {
             return Err(Unsent::Order);
@@ -121,8 +121,8 @@ impl<H> Writer<H> {
         self.content.on_end().map_err(|_| Unsent::Content)
     }
 
-    /// Whether content may be sent: not before the header section, nor after one that
-    /// answers HEAD, or is of a status without content (RFC 9110 §6.4.1).
+    /// Whether content may be sent: after the header section, unless that answers HEAD or has a
+    /// status without content (RFC 9110 §6.4.1).
     pub fn takes_content(&self) -> bool {
         self.phase == Phase::Content && self.content != Content::None
     }
@@ -147,8 +147,8 @@ impl<H> Writer<H> {
 }
 
 impl Writer<response::Parts> {
-    /// Takes note of the request's method, by which a response has content or none. Without it,
-    /// the method is taken for one whose response may have content.
+    /// Sets the request's method, by which a response has content or none. Without it, the response
+    /// may have content.
     pub fn answers(&mut self, method: &Method) {
         self.method = Some(method.clone());
     }
@@ -189,7 +189,7 @@ impl Writer<RequestHead> {
     /// Fields that HTTP/3 must not have, such as Connection, are left out (RFC 9114 §4.2).
     ///
     /// # Errors
-    /// [`Unsent::Order`] where it was sent before, [`Unsent::TooLarge`].
+    /// [`Unsent::Order`] if it was sent before, [`Unsent::TooLarge`].
     pub fn head(
         &mut self,
         head: &RequestHead,
@@ -219,8 +219,8 @@ fn length(headers: &HeaderMap) -> Option<u64> {
         .ok()
 }
 
-/// Appends a HEADERS frame whose content `encode` appends. Its length is known afterwards, so
-/// two bytes are kept for it, and two more are found where it needs them.
+/// Appends a HEADERS frame whose content `encode` appends. The length is known only afterwards. Two
+/// bytes are reserved for it, and two more inserted if it needs them.
 fn headers_frame(out: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) {
     const TWO_BYTES: u16 = 0x4000;
     const FOUR_BYTES: u32 = 0x8000_0000;

@@ -23,10 +23,10 @@ fn connection(side: Side) -> Connection {
     }
 }
 
-/// A stream of a peer: its identifier's number, its bytes, and whether it ends.
+/// A stream of a peer: the number in its identifier, its bytes, and whether it ends.
 type Stream = (u64, Vec<u8>, bool);
 
-/// What the peer's streams come to, given in pieces of `size`.
+/// The result of receiving the peer's streams in pieces of `size`.
 fn receive(
     connection: &mut Connection,
     streams: &[Stream],
@@ -456,7 +456,7 @@ fn settings_are_sent_first() {
     }
 }
 
-/// The identifiers in the GOAWAY frames that `connection` has sent since.
+/// The identifiers in the GOAWAY frames that `connection` has sent since the last call.
 fn sent_goaways(connection: &mut Connection) -> Vec<Vec<u8>> {
     let output = connection.poll_output();
     output

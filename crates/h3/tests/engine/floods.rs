@@ -1,4 +1,4 @@
-//! What a peer may cause to no use is bounded.
+//! Bounds on traffic by which a peer causes work without use.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use http::Method;
 
 use crate::wire::{GET, data, frame, headers, read, settings, varint, verdict};
 
-/// More than any flood may come to.
+/// A number beyond every bound on floods.
 const MANY: u64 = 28_760;
 
-/// How often `one` is taken before an error, up to [`MANY`] times.
+/// How often `one` succeeds before an error, up to [`MANY`] times.
 fn taken(mut one: impl FnMut(u64) -> Result<(), Error>) -> (u64, Option<Code>) {
     for count in 0..MANY {
         if let Err(error) = one(count) {
@@ -114,7 +114,7 @@ fn control_frames() {
         assert_eq!(code, Some(Code::ExcessiveLoad), "{name}");
         assert!(count < 4_200, "{name}: {count} taken");
 
-        // Thirty-two for each request are no flood.
+        // Thirty-two a request are no flood.
         let mut server = Connection::server(Config::default());
         with_control(&mut server);
         for stream in (0..4_000).step_by(4) {
@@ -128,7 +128,7 @@ fn control_frames() {
 
 #[test]
 fn unidirectional_streams() {
-    // (name, the stream's first bytes, what is repeated on it)
+    // (name, the stream's first bytes, the bytes that are repeated on it)
     let cases: &[(&str, &[u8], &[u8])] = &[
         ("the encoder's: capacities", &[2], &[0x20; 16]),
         ("the decoder's: cancellations", &[3], &[0x40; 16]),
@@ -157,7 +157,7 @@ fn unidirectional_streams() {
 }
 
 #[test]
-fn instructions_that_nobody_reads() {
+fn instructions_that_are_not_read() {
     let mut server = Connection::server(Config {
         max_cancelled: u32::MAX,
         ..Config::default()
@@ -218,7 +218,7 @@ fn interim_responses() {
 
 #[test]
 fn announced_lengths_take_no_memory() {
-    // What would be kept is refused by its length; what is skipped is not kept.
+    // Content that would be kept is refused by its length; skipped content is not kept.
     let cases: &[(&str, u64, &str)] = &[
         ("SETTINGS", 0x04, "connection H3_EXCESSIVE_LOAD"),
         ("PRIORITY_UPDATE", 0xf0700, "connection H3_EXCESSIVE_LOAD"),

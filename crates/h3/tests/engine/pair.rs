@@ -22,7 +22,7 @@ struct Message {
     trailers: HeaderMap,
 }
 
-/// A reader and what it read.
+/// A reader and the parts that it has read.
 struct Reading<H> {
     reader: Reader<H>,
     message: Message,
@@ -38,7 +38,7 @@ impl<H: Head> Reading<H> {
         }
     }
 
-    /// Reads on; returns whether the message is whole.
+    /// Reads on. Returns whether the message is complete.
     fn advance(
         &mut self,
         connection: &mut Connection,
@@ -132,7 +132,7 @@ impl Pair {
         }
     }
 
-    /// Whether a stream has something that its reader takes.
+    /// Whether a stream has bytes for its reader.
     fn is_ready(&self, at_server: bool, stream: u64) -> bool {
         let blocked = if at_server {
             self.requests
@@ -197,7 +197,7 @@ impl Pair {
             reading.reader.receive(chunk, fin);
         }
         if reading.advance(&mut self.server, request_line) {
-            // What came is what is answered.
+            // The response repeats the request's message.
             let message = reading.message.clone();
             let (out, fin) = self.to_client.entry(stream).or_default();
             let headers = &message.headers;
@@ -232,7 +232,7 @@ impl Pair {
     }
 }
 
-/// Writes what follows the header section.
+/// Writes the rest of a message, after the header section.
 fn rest<H>(
     writer: &mut Writer<H>,
     message: &Message,
@@ -249,7 +249,7 @@ fn rest<H>(
     writer.finish().unwrap();
 }
 
-/// Fields that come again and again, and others.
+/// Fields that recur, and others.
 fn headers() -> impl Strategy<Value = HeaderMap> {
     let name = prop::sample::select(vec![
         "accept",
@@ -345,7 +345,7 @@ fn sections_wait_for_the_encoders_stream() {
         headers,
         ..Message::default()
     };
-    // Without the encoder's stream until the last request is there.
+    // The encoder's stream arrives only after the last request.
     while pair.deliver(0, 1_000) {}
     for stream in (0..20).step_by(4) {
         pair.request(stream, &message);

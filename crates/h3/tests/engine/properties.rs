@@ -1,4 +1,4 @@
-//! Whatever a peer sends: nothing panics, and how it is cut makes no difference.
+//! Properties for any bytes of a peer: nothing panics, and cuts make no difference.
 
 use bytes::Bytes;
 use hikyaku_h3::connection::{Config, Connection};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::wire::{GET, data, frame, headers, read, settings, verdict};
 
-/// A piece of a stream: frames that may come, or bytes.
+/// A piece of a stream: frames of any order, or bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let kinds = vec![
         0x00, 0x01, 0x03, 0x04, 0x05, 0x07, 0x0d, 0x21, 0xf0700, 0xf0701,

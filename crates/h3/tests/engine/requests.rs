@@ -28,7 +28,7 @@ fn serve(stream: &[u8], size: usize, fin: bool) -> String {
 fn frames_come_in_order() {
     const UNEXPECTED: &str = "connection H3_FRAME_UNEXPECTED";
     let trailers = || headers(&[("a", "b")]);
-    // (name, stream, what is read of it)
+    // (name, stream, the parts that are read of it)
     let cases: &[(&str, Vec<u8>, &str)] = &[
         ("§4.1: HEADERS alone", headers(GET), "head end"),
         (
@@ -259,7 +259,7 @@ fn content_is_not_copied() {
 
 #[test]
 fn the_end_is_known_with_the_head() {
-    // (name, stream, fin, whether it is known that nothing follows the header section)
+    // (name, stream, fin, whether the end is known with the header section)
     let cases: &[(&str, Vec<u8>, bool, bool)] = &[
         ("the stream ends with it", headers(GET), true, true),
         ("the stream goes on", headers(GET), false, false),

@@ -16,7 +16,7 @@ fn of_length(status: &str, length: &str) -> Vec<u8> {
 #[test]
 fn frames_come_in_order() {
     let get = Method::GET;
-    // (name, the request's method, stream, what is read of it)
+    // (name, the request's method, stream, the parts that are read of it)
     let cases: &[(&str, &Method, Vec<u8>, &str)] = &[
         (
             "§4.1: a response",

@@ -1,11 +1,11 @@
-//! Frames and streams as a peer may send them, and what a reader makes of them.
+//! Frames and streams of a peer, and a reader's parts of them.
 
 use bytes::Bytes;
 use hikyaku_h3::connection::Connection;
 use hikyaku_h3::error::Error;
 use hikyaku_h3::stream::{Read, Reader};
 
-/// A variable-length integer (RFC 9000 §16), in eight bytes: none is too short for it.
+/// A variable-length integer (RFC 9000 §16) in eight bytes, which suffice for every value.
 pub(crate) fn varint(value: u64) -> Vec<u8> {
     (value | 0xc000_0000_0000_0000).to_be_bytes().to_vec()
 }
@@ -63,7 +63,7 @@ fn prefixed(first: u8, bits: u32, value: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// How an error ends its stream or the connection.
+/// The scope and the code of an error.
 pub(crate) fn verdict(error: &Error) -> String {
     let of = if error.is_of_connection() {
         "connection"
@@ -73,7 +73,7 @@ pub(crate) fn verdict(error: &Error) -> String {
     format!("{of} {}", error.code())
 }
 
-/// What comes out of a message's bytes, in words, DATA that follows DATA added to it.
+/// The parts of a message in words. Consecutive DATA is joined.
 #[derive(Default)]
 pub(crate) struct Seen {
     words: Vec<String>,
@@ -97,7 +97,7 @@ impl Seen {
     }
 }
 
-/// Reads on; returns whether more can come.
+/// Reads on. Returns whether more can come.
 pub(crate) fn drain<H: hikyaku_h3::message::Head>(
     reader: &mut Reader<H>,
     connection: &mut Connection,
@@ -132,8 +132,8 @@ pub(crate) fn drain<H: hikyaku_h3::message::Head>(
     }
 }
 
-/// Gives `stream` to `reader` in pieces of `size`, the last with the stream's end if it is to
-/// end, and says what came out.
+/// Gives `stream` to `reader` in pieces of `size`, with `fin` on the last if it is set. Returns the
+/// parts that were read.
 pub(crate) fn read<H: hikyaku_h3::message::Head>(
     reader: &mut Reader<H>,
     connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! Messages that are written: in their order, and as their header section says.
+//! Writing of messages: the order, and the limits by their header section.
 
 use bytes::BytesMut;
 use hikyaku_h3::connection::{Config, Connection};
@@ -53,7 +53,7 @@ fn write(method: &Method, steps: &[Step]) -> Result<Vec<u8>, Unsent> {
 #[test]
 fn responses() {
     let (get, head) = (Method::GET, Method::HEAD);
-    // (name, the request's method, steps, what a client reads of them)
+    // (name, the request's method, steps, the parts that a client reads of them)
     let cases: &[(&str, &Method, &[Step], Result<&str, Unsent>)] = &[
         (
             "§4.1: all parts",
@@ -189,7 +189,7 @@ fn large_sections_find_room_for_their_length() {
     for length in [1, 16_000, 16_383, 16_384, 40_000] {
         let mut client = Connection::client(Config::default());
         let (mut writer, _) = client.open(0, &Method::POST).unwrap();
-        // Upper-case letters are not shorter in Huffman code: their length is kept.
+        // Upper-case letters are not shorter in Huffman code, so that their length is kept.
         let request = Request::post("https://a.test/").header("a", "X".repeat(length));
         let head = RequestHead::from(request.body(()).unwrap().into_parts().0);
         let mut out = BytesMut::from(&b""[..]);

@@ -1,4 +1,4 @@
-//! What can be swept, and the cells that sweeping gives.
+//! The axes of a sweep, and the cells that it gives.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::crowd::MAX_CLIENTS;
 use super::link;
 
-/// What can be swept.
+/// An axis of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
@@ -20,22 +20,21 @@ pub enum Axis {
     Loss,
     /// The link's delay in each direction, such as `25ms`.
     OneWayDelay,
-    /// Twice that.
+    /// Round-trip time: twice the link's delay in each direction.
     Rtt,
     /// The link's jitter, such as `2ms`.
     Jitter,
-    /// The link's queue: `50ms`, `64KiB`, `100 packets`, or `1bdp`, which is once
-    /// rate × RTT.
+    /// The link's queue: `50ms`, `64KiB`, `100 packets`, or `1bdp`, which is once rate × RTT.
     Queue,
-    /// What the link does to UDP: `same`, `drop`, or a rate.
+    /// The link's treatment of UDP: `same`, `drop`, or a rate.
     Udp,
     /// Size of the workload's last file, such as `10MB`.
     Size,
-    /// How many copies of the workload's last file there are.
+    /// Number of copies of the workload's last file.
     Images,
     /// `get --connections`.
     Connections,
-    /// How many clients a [`Kind::Crowd`](super::spec::Kind::Crowd) has.
+    /// Number of clients of a [`Kind::Crowd`](super::spec::Kind::Crowd).
     Clients,
     /// Name of a [`Pattern`](super::spec::Pattern).
     Pattern,
@@ -48,7 +47,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Its name in files and records.
+    /// Name of the axis in files and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -69,7 +68,7 @@ impl Axis {
         }
     }
 
-    /// What is wrong with a value.
+    /// Checks a value and returns its fault.
     pub(super) fn check(self, value: &str) -> Result<(), String> {
         let text = |error: &dyn fmt::Display| error.to_string();
         match self {
@@ -101,7 +100,7 @@ impl Axis {
             Self::Congestion | Self::MinCwnd if value.is_empty() => {
                 Err("the value is empty".to_owned())
             }
-            // Whether names are those of something, the whole experiment tells.
+            // The check of the whole experiment knows the names.
             Self::Congestion | Self::MinCwnd | Self::Pattern | Self::Traffic => Ok(()),
         }
     }
@@ -130,7 +129,7 @@ impl Cell {
         Self(values)
     }
 
-    /// Number of the cell for seeds: the same values give the same number.
+    /// Returns the cell's number for seeds: the same values give the same number.
     pub(super) fn number(&self) -> u64 {
         let text = self.to_string();
         // The seed's own mixing makes a number of any sequence of words.
@@ -139,7 +138,7 @@ impl Cell {
     }
 }
 
-/// `loss 1%, rate 50Mbps`; `-` where nothing is swept.
+/// Formats a cell as `loss 1%, rate 50Mbps`, or `-` without axes.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
@@ -153,7 +152,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// So many of `cells`, chosen by `seed`, in their order.
+/// Returns `count` of the `cells`, chosen by `seed`, in their order.
 pub(super) fn choose(cells: Vec<Cell>, count: Option<usize>, seed: u64) -> Vec<Cell> {
     let Some(count) = count else {
         return cells;

@@ -1,4 +1,4 @@
-//! What no single key of an experiment's file can tell.
+//! Checks of an experiment's file that no single key allows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
 use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
 
-/// Most cells of an experiment: more would not be measured in days.
+/// Largest number of cells of an experiment: more would not be measured in days.
 const MAX_CELLS: usize = 100_000;
-/// One of the eight connections that a page is spread over at most is its own.
+/// Largest number of shards: one of a page's at most eight connections is its own.
 const MAX_SHARDS: u8 = 7;
 
 impl Spec {
-    /// Checks values, and keys that must fit together.
+    /// Checks values, and the consistency of keys.
     pub(super) fn check(&self) -> Result<(), Fault> {
         if self.repeats == 0 {
             return Err(fault("repeats", "must be at least 1"));
@@ -139,7 +139,7 @@ impl Spec {
         }
     }
 
-    /// They are measured from the start of the last one on.
+    /// Checks that the last flow starts before the end, since flows are measured from then on.
     fn check_flows(&self, arm: &Arm) -> Result<(), String> {
         let starts = self.flows(arm).into_iter().map(|(_, _, start)| start);
         match (starts.max(), self.workload.duration) {
@@ -151,7 +151,7 @@ impl Spec {
         }
     }
 
-    /// Checks that there are the sessions at which the link changes.
+    /// Checks that the sessions with a change of the link exist.
     fn check_changes(&self) -> Result<(), Fault> {
         let sessions = self.arms.iter().map(|arm| {
             let (warmup, measured) = self.sessions(arm);
@@ -171,7 +171,7 @@ impl Spec {
         }
     }
 
-    /// Checks what the report is to show, so that nobody measures for hours first.
+    /// Checks the report's figures, so that nobody measures for hours first.
     pub(super) fn check_figures(&self) -> Result<(), Fault> {
         let checked = Figure::all(self);
         checked
@@ -179,7 +179,7 @@ impl Spec {
             .map_err(|error| fault(error.place(), error.why))
     }
 
-    /// Checks that what `skip` and `adjust` name is there.
+    /// Checks that the names in `skip` and `adjust` exist.
     pub(super) fn check_filters(&self) -> Result<(), Fault> {
         let skip = self
             .skip
@@ -285,7 +285,7 @@ impl Workload {
 }
 
 impl Backend {
-    /// `link` or `simulation`.
+    /// Name of the backend: `link` or `simulation`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -293,7 +293,7 @@ impl Backend {
         }
     }
 
-    /// The command that runs it.
+    /// The command that runs experiments of the backend.
     pub const fn command(self) -> &'static str {
         match self {
             Self::Link => "hikyaku lab run",
@@ -313,7 +313,7 @@ impl Filter {
 }
 
 impl OneOrMany {
-    /// The values.
+    /// All values.
     pub fn all(&self) -> &[String] {
         match self {
             Self::One(value) => std::slice::from_ref(value),

@@ -13,10 +13,10 @@ use super::run::{Attempt, RunError};
 const MODEL: &str = include_str!("../../../../models/default.json");
 
 impl Conditions {
-    /// Those of this machine and `binary`, for any experiment.
+    /// Reads the conditions of this machine and `binary`, for any experiment.
     ///
     /// # Errors
-    /// If the binary or what the kernel says of itself cannot be read.
+    /// If the binary or the kernel's description of itself cannot be read.
     pub fn collect(binary: &Path) -> Result<Self, RunError> {
         let executable =
             fs::read(binary).attempt(|| format!("reading the binary {}", binary.display()))?;
@@ -36,7 +36,7 @@ impl Conditions {
     }
 }
 
-/// [`Conditions::arguments`] of the options that `lab run` and `lab sim` share.
+/// Returns [`Conditions::arguments`] of the options that `lab run` and `lab sim` share.
 pub(crate) fn arguments(
     experiment: &str,
     repeats: Option<u32>,
@@ -55,7 +55,7 @@ pub(crate) fn arguments(
     arguments
 }
 
-/// `2 x Name of the CPU`.
+/// Returns `2 x Name of the CPU`.
 fn cpu(cpuinfo: &str) -> String {
     let models: Vec<&str> = cpuinfo
         .lines()
@@ -68,7 +68,7 @@ fn cpu(cpuinfo: &str) -> String {
     )
 }
 
-/// What a program tells of itself by `--version`; empty where it does not tell.
+/// A program's version by `--version`; empty fields if it does not report them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Version {
     commit: String,
@@ -96,7 +96,7 @@ impl Version {
     }
 }
 
-/// SHA-256 of the model that this program decides by, where none is configured.
+/// SHA-256 of this program's built-in model, for servers without a configured one.
 pub fn model_sha256() -> String {
     sha256(MODEL.as_bytes())
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_tells_commit_and_model() {
+    fn a_program_reports_commit_and_model() {
         let version = |commit: &str, model: &str| Version {
             commit: commit.to_owned(),
             model_sha256: model.to_owned(),

@@ -1,4 +1,4 @@
-//! Who is in a crowd.
+//! The members of a crowd.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -12,23 +12,23 @@ use super::link;
 use super::record::Links;
 use super::spec::{Arm, Client, ClientKind, Http, Kind, Spec};
 
-/// Most clients of a crowd: each has a network of [`Member::address`].
+/// Largest number of clients of a crowd: each has a network of [`Member::address`].
 pub(super) const MAX_CLIENTS: u16 = 10_000;
 
 /// One client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
-    /// That of its kind, with a number from 1 where there are others.
+    /// Name of its kind, with a number from 1 if the kind has several clients.
     pub(crate) name: String,
     pub(crate) http: Http,
     pub(crate) address: Ipv4Addr,
     pub(crate) links: Links,
-    /// When it begins.
+    /// Time at which the client begins.
     pub(crate) start: Duration,
 }
 
 impl Spec {
-    /// The kinds of clients by their names, `dsl-h2`, in the file's order.
+    /// Returns the kinds of clients by their names, such as `dsl-h2`, in the file's order.
     pub(crate) fn client_kinds(&self) -> Vec<(String, Http, &ClientKind)> {
         let mut kinds = Vec::new();
         for kind in &self.workload.clients {
@@ -38,13 +38,13 @@ impl Spec {
         kinds
     }
 
-    /// The clients of a session: all of a cell's, whose kinds take turns, or of an arm that
-    /// measures them alone one of the session's kind: in each repeat another of those that the
-    /// crowd has, since it goes by the address what a server tries on a client, or holds back
-    /// from it.
+    /// Returns the clients of a session. They are all clients of a cell, whose kinds take turns. An
+    /// arm with `alone` has one client of the session's kind, in each repeat another of the
+    /// crowd's. The address matters, since the server chooses experiment sessions and the hold-back
+    /// group by it.
     ///
     /// # Errors
-    /// Never for a spec that [`Self::parse`] gave; else as there.
+    /// Never for a spec from [`Self::parse`]; otherwise those of its checks.
     pub(crate) fn crowd(
         &self,
         cell: &Cell,
@@ -84,7 +84,7 @@ impl Spec {
         link::resolve(&link, cell)
     }
 
-    /// Checks what only a crowd has, and that nothing else has it.
+    /// Checks the keys of a crowd, and that no other workload has them.
     pub(super) fn check_crowd(&self) -> Result<(), Fault> {
         let workload = &self.workload;
         let swept = self.axes.contains_key(&Axis::Clients);
@@ -144,7 +144,7 @@ impl Spec {
         Ok(())
     }
 
-    /// What is wrong with an arm of a crowd.
+    /// Checks an arm of a crowd.
     pub(super) fn check_crowd_arm(&self, arm: &Arm) -> Result<(), String> {
         if self.workload.kind != Kind::Crowd {
             return match arm.alone {
@@ -174,15 +174,15 @@ impl Spec {
     }
 }
 
-/// A network of its own (/24) for each: the server takes neighbours for clients on the same
-/// path, which these are not.
+/// Returns an address in a network of its own (/24) for each client. The server takes neighbours
+/// for clients on the same client path, which these are not.
 fn address(place: usize) -> Ipv4Addr {
-    // There are at most [`MAX_CLIENTS`].
+    // Crowds have at most [`MAX_CLIENTS`] clients.
     let [high, low] = (place as u16).to_be_bytes();
     Ipv4Addr::new(10, 128 + high, low, 1)
 }
 
-/// All that [`address`] gives, for the server's route.
+/// The network of all addresses by [`address`], for the server's route.
 pub(crate) const ADDRESSES: &str = "10.128.0.0/9";
 
 fn suffix(http: Http) -> &'static str {

@@ -1,4 +1,4 @@
-//! The records of an experiment on disk, and how far it is.
+//! The records of an experiment on disk, and its progress.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use super::axis::Cell;
 use super::record::{Conditions, Outcome, Run};
 use super::run::{Attempt, RunError};
 
-/// `OUT/runs.jsonl`, and what it holds of the present conditions.
+/// `OUT/runs.jsonl`, and its records of the present conditions.
 #[derive(Debug)]
 pub(crate) struct Data {
     path: PathBuf,
@@ -25,7 +25,7 @@ struct State {
     sessions: HashMap<Key, Progress>,
 }
 
-/// A session that is to be measured.
+/// The key of a session to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) cell: Cell,
@@ -34,12 +34,12 @@ pub(crate) struct Key {
     pub(crate) session: u32,
 }
 
-/// How far a session is. But for the first two, of the last attempt alone: with other
-/// sessions of its run, a good one may have been measured again.
+/// The progress of a session. All but the first two fields are those of the last attempt alone. A
+/// good session may be measured again with other sessions of its run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     attempts: u32,
-    /// Attempts before the last that failed.
+    /// Failed attempts before the last.
     failed_before: usize,
     good: bool,
     timed_out: bool,
@@ -47,7 +47,7 @@ struct Progress {
     disturbed: bool,
 }
 
-/// Sessions by what became of their last attempts.
+/// Counts of sessions by the outcome of their last attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) complete: usize,
@@ -58,12 +58,12 @@ pub(crate) struct Tally {
     pub(crate) failed_before: usize,
 }
 
-/// Attempts at a session that fails or is disturbed.
+/// Largest number of attempts at a session that fails or is disturbed.
 pub(crate) const ATTEMPTS: u32 = 3;
 
 impl Data {
-    /// Opens the records in the directory `out`, or makes them, beside a copy of the
-    /// experiment's text. Records of other conditions are left alone.
+    /// Opens or creates the records in the directory `out`, beside a copy of the experiment's text.
+    /// Records of other conditions stay unchanged.
     pub(crate) fn open(
         out: &Path,
         text: &str,
@@ -101,7 +101,7 @@ impl Data {
         })
     }
 
-    /// Records of another binary, experiment or seed.
+    /// Number of records of another binary, experiment or seed.
     pub(crate) fn foreign(&self) -> usize {
         self.foreign
     }
@@ -122,7 +122,7 @@ impl Data {
         Ok(())
     }
 
-    /// Whether a session need not be measured (again).
+    /// Whether a session needs no (further) measurement.
     pub(crate) fn is_done(&self, key: &Key) -> bool {
         let state = self.lock();
         let progress = |repeat| {
@@ -138,8 +138,8 @@ impl Data {
             || (self.stop_after_timeout && (0..key.repeat).any(|repeat| progress(repeat).timed_out))
     }
 
-    /// Whether a run of these sessions need not be measured (again). In a run of many, a
-    /// tenth may be disturbed: the next attempt would meet as many others.
+    /// Whether a run of these sessions needs no (further) measurement. In a long run a tenth may be
+    /// disturbed, since the next attempt would have as many others.
     pub(crate) fn is_run_done(&self, keys: &[Key]) -> bool {
         let open = keys.iter().filter(|key| !self.is_done(key));
         let mut tried = 0;
@@ -152,7 +152,7 @@ impl Data {
         tried <= keys.len() / 10
     }
 
-    /// How often a session was tried.
+    /// Number of attempts at a session.
     pub(crate) fn attempts(&self, key: &Key) -> u32 {
         self.lock()
             .sessions
@@ -160,7 +160,7 @@ impl Data {
             .map_or(0, |progress| progress.attempts)
     }
 
-    /// What became of the sessions so far.
+    /// Counts the sessions so far by outcome.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for progress in self.lock().sessions.values() {
@@ -181,8 +181,8 @@ impl Data {
     }
 }
 
-/// Whether a record belongs to the same measurement. A commit changes without the
-/// binary, the machine's name for itself without the machine.
+/// Whether a record belongs to the same measurement. A commit may change without the binary, and
+/// the machine's name without the machine.
 fn same(one: &Conditions, other: &Conditions) -> bool {
     let key = |conditions: &Conditions| {
         let Conditions {
@@ -197,7 +197,7 @@ fn same(one: &Conditions, other: &Conditions) -> bool {
     key(one) == key(other)
 }
 
-/// Cuts off half a line, which a killed run leaves.
+/// Cuts off an incomplete last line of a killed run.
 fn repair(path: &Path) -> Result<(), RunError> {
     let what = || format!("repairing {}", path.display());
     let bytes = match fs::read(path) {

@@ -1,9 +1,9 @@
-//! What can be wrong with an experiment's file.
+//! Errors of an experiment's file.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why an experiment cannot be used.
+/// The reason why an experiment cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -12,39 +12,39 @@ pub enum SpecError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Neither a shipped experiment nor a file.
+    /// The name is neither a shipped experiment nor a file.
     #[error(
         "there is no experiment `{name}`: `hikyaku lab list` shows those that there are, and a file's name ends in `.toml`"
     )]
     Unknown {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
     },
-    /// A key or value is wrong; the text shows the line and what was expected.
+    /// A key or value is wrong. The text shows the line and the expected value.
     #[error("in the experiment `{name}`:\n{why}")]
     Parse {
         /// Name of the experiment.
         name: String,
-        /// Line, caret and what was expected.
+        /// Line, caret and the expected value.
         why: String,
     },
-    /// Keys that do not fit together, or a value that its axis does not take.
+    /// Keys are inconsistent, or an axis does not take a value.
     #[error("in the experiment `{name}`: {place}: {why}")]
     Invalid {
         /// Name of the experiment.
         name: String,
         /// The key, as a path.
         place: String,
-        /// What is wrong, and what to write instead.
+        /// The mistake, and the correct form.
         why: String,
     },
 }
 
-/// A place in the file and what is wrong there, before the file's name is known.
+/// A place in the file and its mistake, before the file's name is known.
 pub(super) type Fault = (String, String);
 
 pub(super) fn fault(place: impl Into<String>, why: impl Into<String>) -> Fault {

@@ -1,4 +1,4 @@
-//! What the server has, and what a session asks for.
+//! The files of the server, and the requests of a session.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,22 +12,22 @@ use super::axis::{Axis, Cell};
 use super::run::{Attempt, RunError};
 use super::spec::{Kind, Spec};
 
-/// A file as it lies in the served directory.
+/// A file of the served directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SiteFile {
-    /// Its name; different cells' files have different names.
+    /// Name of the file; different cells' files have different names.
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
 
-/// What flows fetch.
+/// The file that flows fetch.
 pub(crate) const FLOW_FILE: &str = "flow.bin";
 
 /// The stream of a [`Traffic`](super::spec::Traffic) with a rate.
 pub(crate) const LIVE_FILE: &str = "live.ts";
 
 impl Spec {
-    /// The files of a cell, in the order in which a session asks for them.
+    /// Returns the files of a cell, in the order of a session's requests.
     pub(crate) fn files(&self, cell: &Cell) -> Vec<SiteFile> {
         if self.workload.kind == Kind::Paths {
             return self.path_files(cell);
@@ -93,7 +93,7 @@ impl Spec {
 }
 
 impl Spec {
-    /// More than any flow can carry: a file without blocks on the disk.
+    /// Writes a file larger than any flow can carry, without blocks on the disk.
     fn write_flow_file(&self, cells: &[Cell], path: &Path) -> Result<(), RunError> {
         let rates = cells
             .iter()
@@ -106,8 +106,7 @@ impl Spec {
     }
 }
 
-/// A page that shows `images`, filled up with a comment to `bytes` where it is
-/// shorter.
+/// Makes a page that shows `images`. A comment fills it up to `bytes` if it is shorter.
 fn html(images: &[SiteFile], bytes: u64) -> Vec<u8> {
     let mut page = "<!doctype html><title>page</title>\n".to_owned();
     for image in images {
@@ -122,8 +121,8 @@ fn html(images: &[SiteFile], bytes: u64) -> Vec<u8> {
     page.into_bytes()
 }
 
-/// Bytes that do not compress, always the same for a size; as an image where the name
-/// says so, which a browser takes to the last byte.
+/// Makes bytes that do not compress and are always the same for a size. The file becomes an image
+/// if its name says so, since a browser reads that to the last byte.
 fn content(file: &SiteFile) -> Vec<u8> {
     let bytes = usize::try_from(file.bytes).unwrap_or(usize::MAX);
     let random = |length: usize| {
@@ -140,11 +139,11 @@ fn content(file: &SiteFile) -> Vec<u8> {
 /// Bytes of [`png`] besides the filling.
 const PNG_OVERHEAD: usize = 8 + (12 + 13) + 12 + (12 + IDAT.len()) + 12;
 
-/// One black pixel: a zlib stream of one stored block.
+/// Data of one black pixel: a zlib stream of one stored block.
 const IDAT: &[u8] = &[0x78, 0x01, 0x01, 2, 0, 0xfd, 0xff, 0, 0, 0, 2, 0, 1];
 
-/// A picture of one pixel (PNG, ISO/IEC 15948) with `filling` in a private chunk before
-/// it, so that decoding it costs nothing and needs every byte.
+/// Makes a picture of one pixel (PNG, ISO/IEC 15948) with `filling` in a private chunk before it.
+/// So its decoding costs nothing and needs every byte.
 fn png(filling: &[u8]) -> Vec<u8> {
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     // One by one pixel, 8 bits of grey.

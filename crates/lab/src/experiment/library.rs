@@ -152,25 +152,25 @@ const SHIPPED: &[(&str, &str)] = &[
 /// The text of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its name: that of a shipped one, or the file's without `.toml`.
+    /// Name of the experiment: that of a shipped one, or the file's without `.toml`.
     pub name: String,
-    /// What it is asked for by: its name, or the file's path.
+    /// Argument that selects it: its name, or the file's path.
     pub argument: String,
     /// The file's text.
     pub text: String,
 }
 
 impl Source {
-    /// What it says; with `quick`, what holds with `--quick`.
+    /// Parses the text; with `quick`, with the changes of `--quick`.
     ///
     /// # Errors
-    /// See [`Spec::parse`].
+    /// As for [`Spec::parse`].
     pub fn parse(&self, quick: bool) -> Result<Spec, SpecError> {
         Spec::parse(&self.name, &self.text, quick)
     }
 }
 
-/// All shipped experiments.
+/// Returns all shipped experiments.
 pub fn shipped() -> impl Iterator<Item = Source> {
     SHIPPED.iter().map(|(name, text)| Source {
         name: (*name).to_owned(),
@@ -179,10 +179,10 @@ pub fn shipped() -> impl Iterator<Item = Source> {
     })
 }
 
-/// A shipped experiment by its name, or one from a file.
+/// Finds a shipped experiment by its name, or one from a file.
 ///
 /// # Errors
-/// If there is none, or the file cannot be read.
+/// If neither exists, or the file cannot be read.
 pub fn find(name: &str) -> Result<Source, SpecError> {
     if let Some(source) = shipped().find(|source| source.name == name) {
         return Ok(source);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_experiment_is_told() {
+    fn unknown_experiments_are_reported() {
         let error = find("version-sleep").unwrap_err().to_string();
         assert!(
             error.contains("there is no experiment `version-sleep`"),

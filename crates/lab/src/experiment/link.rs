@@ -1,4 +1,4 @@
-//! From the experiment's `[link]` and a cell to the link's two directions.
+//! The link's two directions, from the experiment's `[link]` and a cell.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::axis::{Axis, Cell};
 use super::record::Links;
 use hikyaku_emulator::link::read_traces;
 
-/// Least queue that `Nbdp` gives: ten full packets, with which a sender can still
-/// keep a link busy whose round-trip time is next to nothing.
+/// Smallest queue by `Nbdp`: ten full packets. With them a sender can still keep a link busy whose
+/// round-trip time is close to zero.
 const MIN_QUEUE: u64 = 10 * 1514;
 
-/// The link of a cell: the keys common to both directions, in their place those
-/// that the cell sweeps, then those of one direction.
+/// Resolves the link of a cell. The cell's values replace the keys common to both directions, and
+/// those of one direction come last.
 pub(super) fn resolve(base: &Table, cell: &Cell) -> Result<Links, String> {
     let mut common = base.clone();
     let mut patch = |name: &str| match common.remove(name) {
@@ -45,7 +45,7 @@ pub(super) fn resolve(base: &Table, cell: &Cell) -> Result<Links, String> {
     Ok(links)
 }
 
-/// Sets what an axis of the link sweeps; the other axes say nothing about it.
+/// Sets the value of a link's axis; other axes do not change the link.
 fn apply(common: &mut Table, axis: Axis, value: &str) -> Result<(), String> {
     let (key, value) = match axis {
         Axis::Rtt => {
@@ -61,7 +61,7 @@ fn apply(common: &mut Table, axis: Axis, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes for a queue that is given in bandwidth-delay products.
+/// Returns the bytes of a queue that is given in bandwidth-delay products.
 fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
     let Some(text) = direction.get("queue").and_then(toml::Value::as_str) else {
         return Ok(());
@@ -81,13 +81,13 @@ fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// The factor of `1bdp`, `0.5bdp`.
+/// Returns the factor of `1bdp` or `0.5bdp`.
 fn bdp(text: &str) -> Option<f64> {
     let factor: f64 = text.strip_suffix("bdp")?.parse().ok()?;
     (factor.is_finite() && factor > 0.0).then_some(factor)
 }
 
-/// What is wrong with a queue's text.
+/// Checks the text of a queue.
 pub(super) fn check_queue(text: &str) -> Result<(), String> {
     if bdp(text).is_some() || text.parse::<QueueLimit>().is_ok() {
         return Ok(());
@@ -98,7 +98,7 @@ pub(super) fn check_queue(text: &str) -> Result<(), String> {
     ))
 }
 
-/// What is wrong with the text of a link's treatment of UDP.
+/// Checks the text of a link's treatment of UDP.
 pub(super) fn check_udp(text: &str) -> Result<(), String> {
     if matches!(text, "same" | "drop") || text.parse::<Rate>().is_ok() {
         return Ok(());
@@ -109,7 +109,7 @@ pub(super) fn check_udp(text: &str) -> Result<(), String> {
 }
 
 impl Links {
-    /// As the emulator takes them.
+    /// Returns both directions in the emulator's form.
     ///
     /// # Errors
     /// If a key is unknown or a value wrong.

@@ -14,7 +14,7 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// Writes a table of the shipped experiments to `out`; gives the exit status, 0.
+/// Writes a table of the shipped experiments to `out`. Returns the exit status, 0.
 ///
 /// # Errors
 /// If `out` cannot be written to.

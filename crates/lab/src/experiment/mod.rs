@@ -1,7 +1,7 @@
-//! Experiments: what is swept, measured and shown, as one TOML file each.
+//! Experiments: their sweeps, measurements and figures, as one TOML file each.
 //!
-//! A [`Spec`] is such a file. Every session that an experiment measures is one
-//! [`Run`], a JSON line in `runs.jsonl`; `docs/experiments.md` describes both.
+//! A [`Spec`] is such a file. Every measured session of an experiment is one [`Run`], a JSON line
+//! in `runs.jsonl`. `docs/experiments.md` describes both.
 
 mod axis;
 mod check;

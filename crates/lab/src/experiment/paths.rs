@@ -1,4 +1,4 @@
-//! What is peculiar to experiments on the test bed of several paths.
+//! Experiments on the test bed of several paths.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::record::Links;
 use super::spec::{Arm, Backend, Client, Event, Kind, Pattern, Server, Spec, Traffic};
 
 impl Spec {
-    /// The links of a cell by transit A and B, before any change.
+    /// Returns the links of a cell by transit A and B, before any change.
     ///
     /// # Errors
-    /// Never for a spec that [`Self::parse`] gave; else as there.
+    /// Never for a spec from [`Self::parse`]; otherwise those of its checks.
     pub(crate) fn path_links(&self, cell: &Cell) -> Result<[Links; 2], String> {
         let pattern = self.pattern(cell);
         let own = |side: fn(&Pattern) -> &Table| {
@@ -27,12 +27,12 @@ impl Spec {
         Ok([own(|pattern| &pattern.a)?, own(|pattern| &pattern.b)?])
     }
 
-    /// The pattern of a cell.
+    /// Returns the pattern of a cell.
     pub(crate) fn pattern(&self, cell: &Cell) -> Option<&Pattern> {
         self.patterns.get(cell.get(Axis::Pattern)?)
     }
 
-    /// What the client of a cell loads; `None` only of other kinds of workloads.
+    /// Returns the traffic of a cell's client; `None` only for other kinds of workloads.
     pub(crate) fn traffic(&self, cell: &Cell) -> Option<&Traffic> {
         let all = &self.workload.traffic;
         match cell.get(Axis::Traffic) {
@@ -41,7 +41,7 @@ impl Spec {
         }
     }
 
-    /// What the client of a cell asks for, all at once.
+    /// Returns the files that the client of a cell requests, all at once.
     pub(super) fn path_files(&self, cell: &Cell) -> Vec<SiteFile> {
         let Some(traffic) = self.traffic(cell) else {
             return Vec::new();
@@ -63,7 +63,7 @@ impl Spec {
         (1..=count).map(file).collect()
     }
 
-    /// What sessions of the warm-up ask for instead.
+    /// Returns the file of warm-up sessions.
     pub(crate) fn training_file(&self) -> Option<SiteFile> {
         let size = self.workload.training.as_ref()?.size;
         Some(SiteFile {
@@ -72,7 +72,7 @@ impl Spec {
         })
     }
 
-    /// Checks what belongs to this kind of workload, and that nothing of it is elsewhere.
+    /// Checks the keys of this kind of workload, and that no other kind has them.
     pub(super) fn check_paths(&self) -> Result<(), Fault> {
         let workload = &self.workload;
         let names: BTreeSet<&String> = workload
@@ -227,7 +227,7 @@ traffic = [
     }
 
     #[test]
-    fn what_does_not_fit_together_is_told() {
+    fn inconsistencies_are_reported() {
         let cases = [
             (
                 "kind = \"paths\"",

@@ -1,4 +1,4 @@
-//! What `--quick` changes.
+//! The changes by `--quick`.
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -6,21 +6,21 @@ use toml::{Table, Value};
 use super::error::{Fault, fault};
 use super::spec::Spec;
 
-/// Less of everything, so that an experiment can be tried in seconds. What is not
-/// given stays as it is; `adjust` no longer holds.
+/// Reductions that let an experiment be tried in seconds. A missing key keeps the original value;
+/// `adjust` does not apply.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
-    /// Instead of [`Spec::repeats`]; 1 if not given.
+    /// Replaces [`Spec::repeats`]; 1 if missing.
     pub repeats: Option<u32>,
-    /// Instead of [`Spec::timeout`].
+    /// Replaces [`Spec::timeout`].
     pub timeout: Option<String>,
-    /// Instead of [`Spec::cells`](Spec#structfield.cells).
+    /// Replaces [`Spec::cells`](Spec#structfield.cells).
     pub cells: Option<i64>,
-    /// Instead of the values of these axes.
+    /// Replaces the values of these axes.
     #[serde(default)]
     pub axes: Table,
-    /// Instead of these keys of the workload.
+    /// Replaces these keys of the workload.
     #[serde(default)]
     pub workload: Table,
     /// Only these arms.
@@ -28,7 +28,7 @@ pub struct Quick {
 }
 
 impl Quick {
-    /// The experiment `full` with these changes.
+    /// Applies the changes to the experiment `full`.
     pub(super) fn apply(&self, mut full: Table) -> Result<Spec, Fault> {
         full.remove("adjust");
         full.insert("repeats".into(), self.repeats.unwrap_or(1).into());
@@ -58,7 +58,7 @@ impl Quick {
     }
 }
 
-/// Puts the keys of `changes` into the table `key`. An axis must be there already.
+/// Puts the keys of `changes` into the table `key`. An axis must already exist.
 fn replace(full: &mut Table, key: &str, changes: &Table) -> Result<(), Fault> {
     let table = full.entry(key).or_insert_with(|| Table::new().into());
     let Some(table) = table.as_table_mut() else {

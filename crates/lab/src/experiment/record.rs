@@ -1,4 +1,4 @@
-//! What became of each session: one JSON line in `runs.jsonl`.
+//! The outcome of each session: one JSON line in `runs.jsonl`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,12 @@ use toml::Table;
 use super::axis::Cell;
 use super::spec::Backend;
 
-/// One session (or, with flows, one run of all flows together), its conditions and
-/// what became of it.
+/// One session with its conditions and outcome, or with flows one run of all flows together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Name of the experiment.
     pub experiment: String,
-    /// Where in the sweep.
+    /// Cell of the sweep.
     pub cell: Cell,
     /// Name of the arm.
     pub arm: String,
@@ -27,67 +26,67 @@ pub struct Run {
     pub repeat: u32,
     /// Session of the repeat, from 0, with warm-up included.
     pub session: u32,
-    /// A session before those that are measured.
+    /// Whether it is a session of the warm-up, before the measured ones.
     pub warmup: bool,
     /// Seed of the link's random streams. All arms of a cell share it.
     pub seed: u64,
-    /// How often the repeat had been tried before, because the machine disturbed it or
-    /// a session failed; the last attempt counts (see [`counted`]).
+    /// Number of earlier attempts at the repeat, because the machine disturbed it or a session
+    /// failed. The last attempt counts ([`counted`]).
     pub attempt: u32,
-    /// Where it ran.
+    /// Backend on which it ran.
     pub backend: Backend,
-    /// When it began, RFC 3339.
+    /// Time of its begin, RFC 3339.
     pub began: String,
-    /// What became of it.
+    /// Outcome of the session.
     pub outcome: Outcome,
-    /// Why it failed or timed out.
+    /// Reason of a failure or time-out.
     pub error: Option<String>,
-    /// What was measured, with the unit in the name; what is not known is absent.
+    /// Measured figures, with the unit in the name; unknown ones are absent.
     pub metrics: BTreeMap<String, f64>,
-    /// What was observed that is no number.
+    /// Observations that are no numbers.
     pub labels: BTreeMap<String, String>,
     /// Values over time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<Point>>,
     /// The link at the session's begin.
     pub link: Links,
-    /// Further links by name, where there are several.
+    /// Further links by name, if the experiment has several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other_links: BTreeMap<String, Links>,
-    /// What the emulator did; `None` in simulation.
+    /// Figures of the emulator; `None` in simulation.
     pub emulator: Option<Emulator>,
-    /// How the machine disturbed the session, if it did.
+    /// The machine's disturbance of the session, if any.
     pub disturbed: Option<String>,
-    /// What all runs of a measurement have in common.
+    /// Conditions that all runs of a measurement share.
     pub conditions: Conditions,
 }
 
-/// Seconds since the session began, and the value then.
+/// Seconds since the session's begin, and the value at that time.
 pub type Point = (f64, f64);
 
-/// What became of a session.
+/// The outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything came.
+    /// All content arrived.
     Complete,
-    /// It was given up at the time limit. `load_ms` is the time until then; the
+    /// The session was given up at the time limit. `load_ms` is the time until then, and the
     /// session counts as slower than any complete one.
     TimedOut,
-    /// It could not be measured; `error` says why.
+    /// The session could not be measured; `error` has the reason.
     Failed,
 }
 
 /// The link's two directions: keys and texts of a [`LinkConfig`](hikyaku_netsim::LinkConfig).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// From client to server.
+    /// Direction from client to server.
     pub up: Table,
-    /// From server to client.
+    /// Direction from server to client.
     pub down: Table,
 }
 
-/// What the emulated link and the machine did during a session.
+/// Figures of the emulated link and the machine during a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Emulator {
     /// Packets delivered to the client.
@@ -98,50 +97,50 @@ pub struct Emulator {
     pub dropped: u64,
     /// Mean lateness of packets, µs.
     pub lateness_mean_us: u64,
-    /// 99 of 100 packets were less late, µs.
+    /// Lateness that 99 of 100 packets stayed below, µs.
     pub lateness_p99_us: u64,
     /// Greatest lateness, µs.
     pub lateness_max_us: u64,
     /// Packets that the kernel refused.
     pub faults: u64,
-    /// The pump ran with real-time priority.
+    /// Whether the pump ran with real-time priority.
     pub realtime: bool,
     /// Share of the machine's CPU time that its hypervisor gave to others.
     pub steal: f64,
-    /// Share of the session for which the server's or the client's threads had something
-    /// to do but no CPU: the greater of both.
+    /// Share of the session for which the threads of the server or the client were runnable but had
+    /// no CPU. It is the larger share of both.
     #[serde(default)]
     pub cpu_wait: f64,
 }
 
-/// What all runs of a measurement have in common.
+/// Conditions that all runs of a measurement share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Commit that the measured binary says it was built from, with `-dirty` where the
-    /// sources were changed; `unknown` or empty if it does not know.
+    /// Commit of the measured binary by its own report, with `-dirty` if its sources were changed.
+    /// It is `unknown` or empty if the binary does not know it.
     pub commit: String,
     /// SHA-256 of the measured binary.
     pub binary_sha256: String,
     /// Release of the running kernel.
     pub kernel: String,
-    /// CPUs: how many, and their model.
+    /// CPUs: their number and model.
     pub cpu: String,
     /// SHA-256 of the model that is built into the measured binary.
     pub model_sha256: String,
     /// SHA-256 of the experiment's file.
     pub experiment_sha256: String,
-    /// Measured with `--quick`.
+    /// Whether it was measured with `--quick`.
     pub quick: bool,
     /// Seed of the whole measurement.
     pub seed: u64,
-    /// The experiment as it was named, a shipped one or a file, and further options
-    /// that changed what was measured; empty in records that do not tell.
+    /// The experiment as it was named, a shipped one or a file, and further options that changed
+    /// the measurement. Empty in records that do not have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }
 
 impl Conditions {
-    /// Whether sessions may be compared: the same experiment, binary and seed.
+    /// Whether sessions are comparable: the same experiment, binary and seed.
     fn is_same(&self, other: &Self) -> bool {
         self.experiment_sha256 == other.experiment_sha256
             && self.binary_sha256 == other.binary_sha256
@@ -149,7 +148,7 @@ impl Conditions {
     }
 }
 
-/// Why records could not be read.
+/// The reason why records could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -158,7 +157,7 @@ pub enum RecordError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -167,28 +166,28 @@ pub enum RecordError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl Run {
-    /// A metric by its name.
+    /// Returns a metric by its name.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.get(name).copied()
     }
 
-    /// A label by its name.
+    /// Returns a label by its name.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).map(String::as_str)
     }
 }
 
 impl Links {
-    /// Rate towards the client; `None` if there is no limit.
+    /// Rate towards the client; `None` without a limit.
     pub fn rate(&self) -> Option<Rate> {
         text(&self.down, "rate")?.parse().ok()
     }
@@ -201,7 +200,7 @@ impl Links {
         delay(&self.up).unwrap_or_default() + delay(&self.down).unwrap_or_default()
     }
 
-    /// Independent loss towards the client; zero where it is none or in bursts.
+    /// Independent loss towards the client; zero if it has none or loses in bursts.
     pub fn loss(&self) -> LossRate {
         text(&self.down, "loss")
             .and_then(|text| text.parse().ok())
@@ -213,8 +212,7 @@ fn text<'a>(direction: &'a Table, key: &str) -> Option<&'a str> {
     direction.get(key)?.as_str()
 }
 
-/// All records of a `runs.jsonl`. Half a line at the end, which a killed run
-/// leaves, is passed over.
+/// Reads all records of a `runs.jsonl`. An incomplete last line of a killed run is skipped.
 ///
 /// # Errors
 /// If the file cannot be read, or a line is no record.
@@ -239,8 +237,8 @@ pub fn read(path: &Path) -> Result<Vec<Run>, RecordError> {
         .collect()
 }
 
-/// The sessions that were measured as the last one was. A directory keeps what was measured
-/// before with another binary, text of the experiment or seed.
+/// Returns the sessions of the same conditions as the last one. A directory keeps earlier sessions
+/// of another binary, text of the experiment or seed.
 pub fn latest(mut runs: Vec<Run>) -> Vec<Run> {
     let Some(last) = runs.last().map(|run| run.conditions.clone()) else {
         return runs;
@@ -249,12 +247,12 @@ pub fn latest(mut runs: Vec<Run>) -> Vec<Run> {
     runs
 }
 
-/// The sessions that count: of each repeat those of its last attempt.
+/// Returns the sessions that count: of each repeat those of its last attempt.
 pub fn counted(runs: Vec<Run>) -> Vec<Run> {
     by_attempt(runs).0
 }
 
-/// The sessions that count, and those that were repeated.
+/// Returns the sessions that count, and those that were repeated.
 pub(crate) fn by_attempt(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
     type Key = (String, Cell, String, u32, String, u64);
     let key = |run: &Run| -> Key {
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_passed_over_and_a_wrong_one_is_told() {
+    fn half_a_line_is_passed_over_and_a_wrong_one_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("runs.jsonl");
         fs::write(&path, format!("{LINE}\n{LINE}\n{}", &LINE[..40])).unwrap();
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_otherwise_before_is_left_out() {
+    fn earlier_records_of_other_conditions_are_left_out() {
         let run: Run = serde_json::from_str(LINE).unwrap();
         let of = |binary: &str, commit: &str| {
             let mut run = run.clone();

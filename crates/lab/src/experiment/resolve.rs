@@ -1,4 +1,4 @@
-//! From an experiment's file to its cells, and what holds in each.
+//! From an experiment's file to its cells and their values.
 
 use std::time::Duration;
 
@@ -9,11 +9,10 @@ use super::record::Links;
 use super::spec::{Adjust, Arm, Flow, Kind, Server, Spec};
 
 impl Spec {
-    /// Reads an experiment's text; with `quick`, what its `[quick]` says holds.
+    /// Parses an experiment's text; with `quick`, its `[quick]` part applies.
     ///
     /// # Errors
-    /// If a key is unknown or a value wrong, also in what is not used now. The
-    /// error shows the place.
+    /// If a key is unknown or a value wrong, also in an unused part. The error shows its place.
     pub fn parse(name: &str, text: &str, quick: bool) -> Result<Self, SpecError> {
         let parse = |error: toml::de::Error| SpecError::Parse {
             name: name.to_owned(),
@@ -47,8 +46,8 @@ impl Spec {
         Ok(if quick { reduced } else { full })
     }
 
-    /// All cells, in the order of the axes' values; with [`Self::cells`] a choice
-    /// of them that `seed` gives. Cells in which every arm is skipped are left out.
+    /// Returns all cells, in the order of the axes' values. With [`Self::cells`] it returns a
+    /// choice of them by `seed`. Cells in which every arm is skipped are left out.
     pub fn cells(&self, seed: u64) -> Vec<Cell> {
         let mut cells = vec![Cell::default()];
         for (axis, values) in &self.axes {
@@ -65,7 +64,7 @@ impl Spec {
         choose(cells, self.cells, seed)
     }
 
-    /// Why an arm is not measured in a cell, if so.
+    /// Returns the reason why an arm is skipped in a cell, if it is.
     pub fn skipped(&self, cell: &Cell, arm: &Arm) -> Option<&str> {
         self.skip
             .iter()
@@ -73,7 +72,7 @@ impl Spec {
             .map(|skip| skip.reason.as_str())
     }
 
-    /// How often an arm is measured in a cell.
+    /// Number of repeats of an arm in a cell.
     pub fn repeats(&self, cell: &Cell, arm: &Arm) -> u32 {
         self.adjusted(cell, arm, |adjust| adjust.repeats)
             .unwrap_or(self.repeats)
@@ -98,9 +97,8 @@ impl Spec {
             .find_map(value)
     }
 
-    /// Whether nothing of one session of an arm can be remembered in the next: neither
-    /// by a server that chooses or adapts, nor by a returning client. A crowd's sessions have
-    /// a server and clients of their own each.
+    /// Whether no session of an arm affects the next one. A server that chooses or adapts does, and
+    /// so does a returning client. A crowd's sessions have a server and clients of their own each.
     pub fn memoryless(&self, arm: &Arm) -> bool {
         if self.workload.kind == Kind::Crowd {
             return true;
@@ -109,12 +107,12 @@ impl Spec {
         !self.learns(arm) && !returns
     }
 
-    /// Whether an arm's server does something by what it learns of a client.
+    /// Whether an arm's server acts on its knowledge of a client.
     pub fn learns(&self, arm: &Arm) -> bool {
         arm.chooses() || arm.spreads() || arm.chooses_path() || self.adapts(arm)
     }
 
-    /// Whether an arm's server chooses congestion control or a window floor by what it learns of a
+    /// Whether an arm's server chooses congestion control or a window floor by its knowledge of a
     /// client, in any cell.
     fn adapts(&self, arm: &Arm) -> bool {
         let adaptive = |axis: Axis, key: &str| match (self.axes.get(&axis), arm.set.get(key)) {
@@ -127,9 +125,9 @@ impl Spec {
                 || adaptive(Axis::MinCwnd, "policy.min_cwnd"))
     }
 
-    /// Sessions of one run of an arm: how many come before those that are measured,
-    /// and how many are measured. One that remembers nothing needs none before. In a crowd
-    /// all clients are one session, and each kind that is measured alone is one.
+    /// Numbers of sessions of one run of an arm: those of the warm-up, and the measured ones. A
+    /// memoryless arm has no warm-up. In a crowd all clients are one session, and each kind that is
+    /// measured alone is one.
     pub fn sessions(&self, arm: &Arm) -> (u32, u32) {
         if arm.alone {
             return (0, self.client_kinds().len() as u32);
@@ -138,8 +136,8 @@ impl Spec {
         (warmup, arm.sessions.unwrap_or(self.workload.sessions))
     }
 
-    /// All flows of an arm: which, its number from 1 among those of its name, and when it
-    /// starts.
+    /// Returns all flows of an arm. Each comes with its number from 1 among those of its name, and
+    /// its start.
     pub fn flows<'a>(&self, arm: &'a Arm) -> Vec<(&'a Flow, u32, Duration)> {
         let mut next = Duration::ZERO;
         let copies = arm
@@ -155,16 +153,16 @@ impl Spec {
             .collect()
     }
 
-    /// The arm of that name.
+    /// Returns the arm of this name.
     pub fn arm(&self, name: &str) -> Option<&Arm> {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
-    /// Both directions' links in a cell, before any change; of [`Kind::Paths`] that by
+    /// Returns both directions' links in a cell, before any change; of [`Kind::Paths`] those by
     /// transit A.
     ///
     /// # Errors
-    /// Never for a spec that [`Self::parse`] gave; else as there.
+    /// Never for a spec from [`Self::parse`]; otherwise those of its checks.
     pub fn links(&self, cell: &Cell) -> Result<Links, String> {
         match self.workload.kind {
             Kind::Paths => self.path_links(cell).map(|[a, _]| a),
@@ -174,7 +172,7 @@ impl Spec {
 }
 
 impl Arm {
-    /// Whether its server chooses the version by what it learns of a client.
+    /// Whether its server chooses the version by its knowledge of a client.
     pub fn chooses(&self) -> bool {
         let version = self.set.get("policy.version");
         self.server == Server::Hikyaku
@@ -182,20 +180,20 @@ impl Arm {
             && version.is_none_or(|version| version == "adaptive")
     }
 
-    /// Whether its server chooses the path by what it learns of a client.
+    /// Whether its server chooses the egress route by its knowledge of a client.
     pub fn chooses_path(&self) -> bool {
         let path = self.set.get("policy.route");
         path.is_some_and(|path| path == "adaptive")
     }
 
-    /// Whether its server chooses the number of connections by what it learns of a client.
+    /// Whether its server chooses the number of connections by its knowledge of a client.
     pub fn spreads(&self) -> bool {
         let connections = self.set.get("policy.connections");
         self.shards > 0 && connections.is_none_or(|connections| connections == "adaptive")
     }
 }
 
-/// Whether a list of arms, which means all when empty, has this one.
+/// Whether a list of arms has this one; an empty list means all.
 fn names(arms: &[String], arm: &Arm) -> bool {
     arms.is_empty() || arms.contains(&arm.name)
 }

@@ -20,15 +20,15 @@ pub use paths::{Event, Pattern, Then, Traffic, Training};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What it is, in a line.
+    /// Title, in one line.
     pub title: String,
-    /// What it answers.
+    /// Question that the experiment answers.
     pub question: String,
     /// The part of a paper that it repeats, such as `VERSION §4.2, table 2`.
     pub paper: Option<String>,
-    /// Where it runs.
+    /// Backend on which it runs.
     pub backend: Backend,
-    /// How often each cell is measured with each arm.
+    /// Number of repeats of each cell with each arm.
     pub repeats: u32,
     /// Seed of all random streams, unless `--seed` gives another.
     #[serde(default = "one")]
@@ -36,37 +36,36 @@ pub struct Spec {
     /// A session that takes longer is given up and counts as timed out.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Once a session timed out, the later repeats of its cell and arm are not
-    /// measured.
+    /// Whether the later repeats of a cell and arm are skipped once a session timed out.
     #[serde(default)]
     pub stop_after_timeout: bool,
-    /// Link of every cell: the keys of a [`LinkConfig`](hikyaku_netsim::LinkConfig),
-    /// with `up` and `down` for what differs by direction.
+    /// Link of every cell: the keys of a [`LinkConfig`](hikyaku_netsim::LinkConfig), with `up` and
+    /// `down` for keys that differ by direction.
     #[serde(default)]
     pub link: toml::Table,
-    /// What is swept: every cell has one value of each axis.
+    /// Axes of the sweep: every cell has one value of each.
     #[serde(default)]
     pub axes: BTreeMap<Axis, Vec<String>>,
-    /// Measures so many cells only, a random choice that the seed gives.
+    /// Number of cells to measure, a random choice by the seed. Default all.
     pub cells: Option<usize>,
-    /// Of [`Kind::Paths`]: links by the names that the axis `pattern` sweeps.
+    /// Of [`Kind::Paths`]: links by the names on the axis `pattern`.
     #[serde(default, rename = "pattern")]
     pub patterns: BTreeMap<String, Pattern>,
-    /// What is left out.
+    /// Cells and arms that are left out.
     #[serde(default)]
     pub skip: Vec<Skip>,
-    /// Other repeats or time limits for some cells; the last that matches holds.
+    /// Other repeats or time limits for some cells; the last match applies.
     #[serde(default)]
     pub adjust: Vec<Adjust>,
-    /// What clients ask for.
+    /// Content that clients request.
     pub workload: Workload,
-    /// What is compared.
+    /// Arms to compare.
     #[serde(rename = "arm")]
     pub arms: Vec<Arm>,
-    /// What the report shows, in this order.
+    /// Figures of the report, in this order.
     #[serde(default, rename = "figure")]
     pub figures: Vec<toml::Table>,
-    /// What `--quick` measures instead.
+    /// Reductions by `--quick`.
     pub quick: Option<Quick>,
 }
 
@@ -74,7 +73,7 @@ fn one<T: From<u8>>() -> T {
     T::from(1)
 }
 
-/// Where an experiment runs.
+/// The backend of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
@@ -94,7 +93,7 @@ pub struct Skip {
     /// Arms; all if empty.
     #[serde(default)]
     pub arms: Vec<String>,
-    /// Why.
+    /// Reason for leaving them out.
     pub reason: String,
 }
 
@@ -108,14 +107,14 @@ pub struct Adjust {
     /// Arms; all if empty.
     #[serde(default)]
     pub arms: Vec<String>,
-    /// Instead of [`Spec::repeats`].
+    /// Replaces [`Spec::repeats`].
     pub repeats: Option<u32>,
-    /// Instead of [`Spec::timeout`].
+    /// Replaces [`Spec::timeout`].
     #[serde(default, with = "duration::option")]
     pub timeout: Option<Duration>,
 }
 
-/// Values that a cell must have: one of those listed for each axis named.
+/// Values that a cell must have: one of the listed values for each named axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Filter(pub BTreeMap<Axis, OneOrMany>);
@@ -124,33 +123,33 @@ pub struct Filter(pub BTreeMap<Axis, OneOrMany>);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany {
-    /// One.
+    /// One value.
     One(String),
-    /// Several.
+    /// Several values.
     Many(Vec<String>),
 }
 
-/// What the clients of every cell ask for.
+/// The content that the clients of every cell request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Sessions of one client, concurrent flows, or many clients.
     #[serde(default)]
     pub kind: Kind,
-    /// What a session fetches, in this order. [`Kind::Flows`] needs none; a client of
+    /// Files that a session fetches, in this order. [`Kind::Flows`] needs none; a client of
     /// [`Kind::Crowd`] fetches them over and over.
     #[serde(default)]
     pub files: Vec<File>,
-    /// The first file is HTML that names all others, and is fetched as a page.
+    /// Whether the first file is HTML that names all others, and is fetched as a page.
     #[serde(default)]
     pub page: bool,
     /// Measured sessions of one run, one after another against the same server.
     #[serde(default = "one")]
     pub sessions: u32,
-    /// Sessions before them.
+    /// Sessions of the warm-up, before the measured ones.
     #[serde(default)]
     pub warmup: u32,
-    /// The client keeps what Alt-Svc told it from one session to the next.
+    /// Whether the client keeps its Alt-Svc cache from one session to the next.
     #[serde(default)]
     pub returning: bool,
     /// Time between two sessions of a run.
@@ -159,32 +158,32 @@ pub struct Workload {
     /// Changes of the link between or within sessions, in order.
     #[serde(default)]
     pub change: Vec<Change>,
-    /// Records goodput over time, each 100 ms.
+    /// Whether goodput is recorded over time, each 100 ms.
     #[serde(default)]
     pub series: bool,
-    /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
-    /// measured from the start of its last. Of [`Kind::Crowd`]: how long each client loads;
-    /// it is measured in the middle half of that. Of [`Kind::Control`]: how long routes change.
+    /// Duration of a run. For [`Kind::Flows`] it counts from the start of the first flow, and the
+    /// measurement from that of the last. Each client of [`Kind::Crowd`] loads for so long, and its
+    /// middle half is measured. For [`Kind::Control`] it is the time of changing routes.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
-    /// Time between the starts of two flows that do not give their own. Of
-    /// [`Kind::Crowd`]: within which all clients begin.
+    /// Time between the starts of two flows that have none of their own. For [`Kind::Crowd`] it is
+    /// the time within which all clients begin.
     #[serde(default, with = "duration")]
     pub stagger: Duration,
-    /// What the clients of [`Kind::Crowd`] are like.
+    /// Kinds of clients of a [`Kind::Crowd`].
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,
-    /// What [`Kind::Control`] measures.
+    /// Measurement of [`Kind::Control`].
     pub control: Option<Control>,
-    /// What a client of [`Kind::Paths`] loads; the axis `traffic` sweeps the names, without it
-    /// the first counts.
+    /// Traffic of a client of [`Kind::Paths`]. The axis `traffic` sweeps the names; without it the
+    /// first applies.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
-    /// Of [`Kind::Paths`]: what sessions of the warm-up do instead.
+    /// Of [`Kind::Paths`]: training by sessions of the warm-up.
     pub training: Option<Training>,
 }
 
-/// What kind of traffic.
+/// The kind of workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -197,33 +196,32 @@ pub enum Kind {
     Crowd,
     /// The egress agents among routers, without clients.
     Control,
-    /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology
-    /// `epe`).
+    /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology `epe`).
     Paths,
 }
 
-/// A file that the server has.
+/// A file of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its name, without a slash.
+    /// Name of the file, without a slash.
     pub name: String,
-    /// Its size.
+    /// Size of the file.
     pub size: ByteSize,
-    /// So many files `NAME-1.EXT`, `NAME-2.EXT`, ... instead of one.
+    /// Number of files `NAME-1.EXT`, `NAME-2.EXT`, ... in place of one.
     #[serde(default = "one")]
     pub copies: u32,
 }
 
-/// What some of the clients of [`Kind::Crowd`] are like.
+/// A kind of clients of a [`Kind::Crowd`].
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientKind {
-    /// Its name in metrics, with the version behind it: `dsl-h2`.
+    /// Name of the kind in metrics, with the version behind it: `dsl-h2`.
     pub name: String,
-    /// `get --http`; a kind of its own for each.
+    /// Values of `get --http`; each makes a kind of its own.
     pub http: Vec<Http>,
-    /// Keys of its link, instead of those of [`Spec::link`].
+    /// Keys of its link, in place of those of [`Spec::link`].
     #[serde(default)]
     pub link: toml::Table,
 }
@@ -232,27 +230,27 @@ pub struct ClientKind {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Before this session, counted from 0 with warm-up included.
+    /// Session before which the link changes, counted from 0 with warm-up included.
     pub session: u32,
-    /// Not before it, but so long after its client's first packet.
+    /// Time after the first packet of the session's client, for a change within the session.
     #[serde(default, with = "duration::option")]
     pub at: Option<Duration>,
     /// Keys that change in both directions.
     #[serde(default)]
     pub both: toml::Table,
-    /// From client to server.
+    /// Keys that change from client to server.
     #[serde(default)]
     pub up: toml::Table,
-    /// From server to client.
+    /// Keys that change from server to client.
     #[serde(default)]
     pub down: toml::Table,
 }
 
-/// What is compared: a server and a client with their settings.
+/// An arm of the comparison: a server and a client with their settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// Its name in records and figures.
+    /// Name of the arm in records and figures.
     pub name: String,
     /// The server's program.
     #[serde(default)]
@@ -260,37 +258,37 @@ pub struct Arm {
     /// Keys of hikyaku's configuration, as for `--set`.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
-    /// `get --http`.
+    /// Value of `get --http`.
     #[serde(default)]
     pub http: Http,
-    /// `get --alt-svc`.
+    /// Value of `get --alt-svc`.
     #[serde(default)]
     pub alt_svc: AltSvc,
-    /// `get --connections`; its default if not given.
+    /// Value of `get --connections`; the client's default if missing.
     pub connections: Option<u16>,
-    /// So many more ports of the server, over which it may spread pages (`shards.hosts`);
-    /// at most 7.
+    /// Number of further ports of the server, over which it may spread pages (`shards.hosts`); at
+    /// most 7.
     #[serde(default)]
     pub shards: u8,
     /// The client's program.
     #[serde(default)]
     pub client: Client,
-    /// Instead of [`Workload::sessions`].
+    /// Replaces [`Workload::sessions`].
     pub sessions: Option<u32>,
-    /// Instead of [`Workload::warmup`].
+    /// Replaces [`Workload::warmup`].
     pub warmup: Option<u32>,
-    /// Instead of [`Workload::returning`].
+    /// Replaces [`Workload::returning`].
     pub returning: Option<bool>,
     /// The flows of [`Kind::Flows`].
     #[serde(default)]
     pub flows: Vec<Flow>,
-    /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
+    /// Of [`Kind::Crowd`]: whether one client of each kind is measured alone on a server.
     #[serde(default)]
     pub alone: bool,
-    /// Of [`Kind::Control`]: whose routers there are.
+    /// Of [`Kind::Control`]: the maker of the routers.
     #[serde(default)]
     pub routers: Routers,
-    /// `get --mptcp`, of [`Kind::Paths`].
+    /// Of [`Kind::Paths`]: whether `get --mptcp` is used.
     #[serde(default)]
     pub mptcp: bool,
 }
@@ -312,7 +310,7 @@ pub enum Server {
     Haproxy,
 }
 
-/// The HTTP version that the client asks for.
+/// The HTTP version that the client requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub enum Http {
     /// HTTP/1.1.
@@ -324,22 +322,22 @@ pub enum Http {
     /// HTTP/3.
     #[serde(rename = "3")]
     Http3,
-    /// As the server offers: ALPN, then Alt-Svc.
+    /// The server's offer: ALPN, then Alt-Svc.
     #[default]
     #[serde(rename = "auto")]
     Auto,
 }
 
-/// What the client does with Alt-Svc.
+/// The client's reaction to Alt-Svc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AltSvc {
-    /// Waits for the HTTP/3 connection and goes on there.
+    /// The client waits for the HTTP/3 connection and goes on there.
     #[default]
     Follow,
-    /// Goes on over TCP until the HTTP/3 connection is there, as browsers.
+    /// The client goes on over TCP until the HTTP/3 connection is open, as browsers do.
     Race,
-    /// Nothing.
+    /// The client ignores the field.
     Ignore,
 }
 
@@ -358,23 +356,23 @@ pub enum Client {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Its name in metrics and series.
+    /// Name of the flow in metrics and series.
     pub name: String,
-    /// What carries it.
+    /// Transport of the flow.
     pub transport: Transport,
     /// Congestion control of its sender.
     pub congestion: String,
     /// Floor of its congestion window, as for `policy.min_cwnd`. Default `off`.
     pub min_cwnd: Option<String>,
-    /// When it begins; [`Workload::stagger`] after the one before it by default.
+    /// Start of the flow. Default [`Workload::stagger`] after the one before it.
     #[serde(default, with = "duration::option")]
     pub start: Option<Duration>,
-    /// So many flows `NAME-1`, `NAME-2`, ... instead of one.
+    /// Number of flows `NAME-1`, `NAME-2`, ... in place of one.
     #[serde(default = "one")]
     pub count: u32,
 }
 
-/// What carries a flow.
+/// The transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {

@@ -1,5 +1,4 @@
-//! How well a model predicts load times and chooses versions, on paths that it was not
-//! fitted on.
+//! Accuracy of a model's predictions and choices, on paths outside of its fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +14,22 @@ use super::replay::{Replayed, predicted};
 use crate::experiment::Links;
 use crate::report::stats;
 
-/// Cells shown that cost most.
+/// Number of shown cells, those with the largest cost.
 const WORST: usize = 10;
 
-/// The result of a check, as it is written to `MODEL.check.json`.
+/// The result of a check, as in `MODEL.check.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
-    /// Which paths were held out.
+    /// Description of the held-out paths.
     pub(super) held_out: String,
-    /// SHA-256 of the data that were held out.
+    /// SHA-256 of the held-out data.
     pub(super) data_sha256: String,
-    /// By arm.
+    /// Predictions by arm.
     pub(super) prediction: BTreeMap<String, Prediction>,
-    /// By congestion control, and with all of them to choose from (`adaptive`), for clients that fetch one
-    /// size, and for those that fetch all sizes that were measured on their path.
+    /// Choices by congestion control, and among all of them (`adaptive`). They are for clients that
+    /// fetch one size, and for those that fetch all measured sizes of their path.
     pub(super) choice: BTreeMap<String, Choice>,
-    /// Cells that cost most.
+    /// Cells with the largest cost.
     pub(super) worst: Vec<Worst>,
 }
 
@@ -41,57 +40,57 @@ pub(super) struct Prediction {
     pub(super) cells: usize,
     /// Median error.
     pub(super) median: f64,
-    /// 95 of 100 are smaller.
+    /// Error that 95 of 100 stay below.
     pub(super) p95: f64,
     /// Median of ln(predicted / measured).
     pub(super) bias: f64,
 }
 
-/// Choices of replayed servers. Regret: how much longer a response took than by
-/// the fastest arm, as a share.
+/// Choices of replayed servers. Regret: how much longer a response took than by the fastest arm, as
+/// a share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Choice {
     /// Cells measured.
     pub(super) cells: usize,
     /// Cells in which one arm takes over 5 % longer than another.
     pub(super) differing: usize,
-    /// Share of visits in these for which the faster version was chosen, or an arm within 5 % of the
-    /// fastest; 1 without any.
+    /// Share of right choices among the visits in these cells: of the faster version, or of an arm
+    /// within 5 % of the fastest. It is 1 without any.
     pub(super) right: f64,
     /// Mean regret over all cells.
     pub(super) regret_mean: f64,
     /// Regret that 95 of 100 cells stay below.
     pub(super) regret_p95: f64,
-    /// Greatest regret.
+    /// Largest regret.
     pub(super) regret_worst: f64,
-    /// Mean regret of always choosing one arm, of those that could be chosen in all cells.
+    /// Mean regret of always choosing one arm, among those that all cells allow.
     pub(super) regret_fixed: BTreeMap<String, f64>,
 }
 
-/// A cell in which choices cost much.
+/// A cell with costly choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Worst {
     pub(super) path: String,
     /// A congestion control, or `adaptive`.
     pub(super) of: &'static str,
     pub(super) size_bytes: u64,
-    /// What the arms took.
+    /// Load times of the arms.
     pub(super) load_ms: BTreeMap<String, f64>,
     /// Repeats of the least measured arm.
     pub(super) repeats: usize,
-    /// Shares of visits for which arms were chosen.
+    /// Shares of visits by chosen arm.
     pub(super) chosen: BTreeMap<String, f64>,
     pub(super) regret: f64,
 }
 
-/// Clients replayed under a model that does not know their paths.
+/// Clients that were replayed with a model that does not know their paths.
 #[derive(Debug, Default)]
 pub(super) struct Replays<'a> {
-    /// With the model's predictions.
+    /// Cells with the model's predictions.
     cells: Vec<(Cell<'a>, [Option<f64>; ARMS])>,
-    /// By cell and what could be chosen: a congestion control, or `adaptive`.
+    /// Replays by cell and available arms: a congestion control, or `adaptive`.
     one_size: Vec<(Cell<'a>, &'static str, Replayed)>,
-    /// By path, and the same.
+    /// Replays by path and available arms.
     all_sizes: Vec<(&'static str, Replayed)>,
 }
 
@@ -133,7 +132,7 @@ impl<'a> Replays<'a> {
         }
     }
 
-    /// These and `other`.
+    /// Joins these replays and `other`.
     pub(super) fn joined(mut self, other: Self) -> Self {
         self.cells.extend(other.cells);
         self.one_size.extend(other.one_size);
@@ -183,7 +182,7 @@ impl Check {
         }
     }
 
-    /// The choices in a sentence.
+    /// Summarises the choices in a sentence.
     pub(super) fn summary(&self) -> String {
         let choices = self.choice.iter().map(|(name, choice)| {
             format!(
@@ -237,8 +236,8 @@ impl Choice {
     }
 }
 
-/// What clients of these cells, which are of one path, may be given: each congestion control by itself, and
-/// all where there are several.
+/// Returns the sets of arms for clients of these cells, which are of one path. They are each
+/// congestion control by itself, and all if there are several.
 fn choices(cells: &[&Cell<'_>]) -> Vec<(&'static str, CongestionSet)> {
     let everywhere = |all: CongestionSet, cell: &&Cell<'_>| all.and(measured(cell));
     let somewhere = Congestion::ALL.into_iter().filter(|congestion| {
@@ -295,7 +294,7 @@ fn worst(replayed: &[(Cell<'_>, &'static str, Replayed)]) -> Vec<Worst> {
     worst
 }
 
-/// The link for people.
+/// Describes the link for people.
 fn describe(path: &str) -> String {
     let links: Links = serde_json::from_str(path).unwrap_or_default();
     let rate = links
@@ -312,12 +311,12 @@ fn describe(path: &str) -> String {
     )
 }
 
-/// The value that this share of the ascending values does not exceed; `NaN` without values.
+/// Returns the value that this share of the ascending values does not exceed; `NaN` without values.
 fn quantile(ascending: &[f64], share: f64) -> f64 {
     stats::quantile(ascending, share).unwrap_or(f64::NAN)
 }
 
-/// Four digits behind the point at most, so that the last bit of a sum does not show.
+/// Rounds to at most four digits behind the point, so that the last bit of a sum does not show.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -11,19 +11,18 @@ use sha2::{Digest, Sha256};
 use super::error::FitError;
 use crate::experiment::{self, Axis, Client, Http, Kind, Outcome, Run, Server, Spec};
 
-/// A response that was measured: what the model is about, and what the server saw of
-/// the path meanwhile.
+/// A measured response: the model's subject, and the server's measurements of the path meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Response {
-    /// How it was sent.
+    /// Arm that sent it.
     pub(super) arm: Arm,
     /// Size of its body in bytes.
     pub(super) size: u64,
-    /// From the request's arrival to the last byte's acknowledgement, in seconds.
+    /// Time from the request's arrival to the last byte's acknowledgement, in seconds.
     pub(super) load: f64,
-    /// It was given up, and `load` extrapolated.
+    /// Whether it was given up, and `load` extrapolated.
     pub(super) censored: bool,
-    /// What the server measured; `None` if it logged no response.
+    /// The server's measurements; `None` if it logged no response.
     pub(super) measured: Option<Measured>,
 }
 
@@ -38,25 +37,25 @@ pub(super) struct Measured {
     pub(super) min_rtt: f64,
     /// Newest delivery rate.
     pub(super) rate: Option<Rate>,
-    /// The application, not the path, may have limited that rate.
+    /// Whether the application may have limited that rate.
     pub(super) app_limited: bool,
 }
 
-/// Links that were measured, each with its responses.
+/// The measured links, each with its responses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Data {
-    /// By the link's description.
+    /// Responses by the link's description.
     pub(super) paths: BTreeMap<String, Vec<Response>>,
-    /// Records that say nothing of the model, by reason.
+    /// Counts of records that do not fit the model, by reason.
     pub(super) passed_over: BTreeMap<&'static str, usize>,
-    /// What the records were measured with.
+    /// Origin of the records.
     pub(super) origin: Origin,
 }
 
-/// Where data come from.
+/// The origin of data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// SHA-256 of all `runs.jsonl`, in the order in which they were given.
+    /// SHA-256 of all `runs.jsonl`, in the given order.
     pub(super) sha256: String,
     /// Commit of the last record.
     pub(super) commit: String,
@@ -64,14 +63,14 @@ pub(super) struct Origin {
     pub(super) date: String,
 }
 
-/// Why records of a directory's past are passed over.
+/// Reason for skipping earlier records of a directory.
 pub(super) const OTHER_CONDITIONS: &str = "of another binary, experiment or seed than the last";
 
 impl Data {
     /// Reads the experiments in `directories`.
     ///
     /// # Errors
-    /// If one holds no readable experiment, or none of all has a usable record.
+    /// If a directory has no readable experiment, or none of them has a usable record.
     pub(super) fn read(directories: &[PathBuf]) -> Result<Self, FitError> {
         let mut data = Self::default();
         let mut hash = Sha256::new();
@@ -122,12 +121,12 @@ impl Data {
         }
     }
 
-    /// All responses.
+    /// Returns all responses.
     pub(super) fn responses(&self) -> impl Iterator<Item = &Response> {
         self.paths.values().flatten()
     }
 
-    /// What there is, in a sentence.
+    /// Summarises the data in a sentence.
     pub(super) fn summary(&self) -> String {
         let (responses, paths) = (self.responses().count(), self.paths.len());
         let censored = self
@@ -143,7 +142,7 @@ impl Data {
         )
     }
 
-    /// The arms that were measured, for people.
+    /// Returns the measured arms, for people.
     pub(super) fn arms(&self) -> String {
         let arms: BTreeSet<String> = self
             .responses()
@@ -152,7 +151,7 @@ impl Data {
         arms.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// What was passed over and why, for people; empty if nothing was.
+    /// Returns the skipped records and the reasons, for people; empty if none were skipped.
     pub(super) fn passed_over(&self) -> String {
         let reasons: Vec<String> = self
             .passed_over
@@ -169,12 +168,12 @@ fn read_spec(directory: &Path) -> Result<Spec, FitError> {
         path: path.clone(),
         source,
     })?;
-    // What --quick reduces are cells and repeats: nothing that matters here.
+    // --quick reduces cells and repeats, which do not matter here.
     Ok(Spec::parse(&path.display().to_string(), &text, false)?)
 }
 
-/// The response that a record is about, or why it says nothing of the model: that one
-/// is of a response alone on a connection of one of the model's arms.
+/// Returns the response of a record, or the reason for skipping it. The model needs a single
+/// response on a connection of one of its arms.
 fn response(spec: &Spec, run: &Run) -> Result<Response, &'static str> {
     if run.outcome == Outcome::Failed {
         return Err("failed");
@@ -205,7 +204,7 @@ fn response(spec: &Spec, run: &Run) -> Result<Response, &'static str> {
     })
 }
 
-/// The arm of a session whose version and congestion control were pinned.
+/// Returns the arm of a session with pinned version and congestion control.
 fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     let Some(arm) = spec.arm(&run.arm) else {
         return Err("of an arm that the experiment's file does not have");
@@ -224,7 +223,7 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     if !pinned {
         return Err("of a version that was not pinned");
     }
-    // What was used counts: UDP may have failed.
+    // The version in use counts, since UDP may have failed.
     let version = match run.label("http") {
         Some("2") => Version::H2,
         Some("3") => Version::H3,
@@ -234,7 +233,7 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     if !matches!(pinned, Some("cubic" | "bbr")) {
         return Err("of a congestion control that was not pinned");
     }
-    // The server tells what it used: a floor is not to be had everywhere.
+    // The server reports the algorithm in use, since not every system has a floor.
     let used = run.label("congestion").or(pinned).map(str::parse);
     match used {
         Some(Ok(congestion)) => Ok(Arm::new(version, congestion)),
@@ -242,8 +241,8 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     }
 }
 
-/// What the server logged; where it logged nothing, what it would have counted of the
-/// emulated link.
+/// Returns the server's log of the response. Without one it returns the counts that the server
+/// would have made over the emulated link.
 fn measured(run: &Run) -> Option<Measured> {
     let metric = |name| run.metric(name);
     let count = |packets: f64| packets as u32;
@@ -252,7 +251,7 @@ fn measured(run: &Run) -> Option<Measured> {
             sent: count(sent),
             lost: count(metric("server_packets_lost")?),
             min_rtt: metric("server_min_rtt_ms")? / 1e3,
-            // The path carries at least what the response got of it.
+            // The path carries at least the rate that the response got.
             rate: metric("server_rate_mbps")
                 .filter(|mbps| *mbps > 0.0)
                 .map(|mbps| mbps.max(metric("goodput_mbps").unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! Why there is no model.
+//! Errors of fitting a model.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use hikyaku_core::model::ModelError;
 
 use crate::experiment::{RecordError, SpecError};
 
-/// Why a model could not be fitted or checked.
+/// The reason why a model could not be fitted or checked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
@@ -16,7 +16,7 @@ pub enum FitError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -26,19 +26,19 @@ pub enum FitError {
     /// An experiment's records could not be read.
     #[error("reading an experiment's records")]
     Record(#[from] RecordError),
-    /// No record tells anything of the model.
+    /// No record fits the model.
     #[error(
         "no usable record in {}{}: the model needs sessions of arms with policy.version pinned to h2 or h3, and their `response_ms`",
         list(directories),
         reasons(passed_over)
     )]
     NoData {
-        /// Where they were looked for.
+        /// The searched directories.
         directories: Vec<PathBuf>,
-        /// What was there instead; may be empty.
+        /// The records found instead; may be empty.
         passed_over: String,
     },
-    /// There is nothing to compare an arm with.
+    /// No arm has another one to compare with.
     #[error(
         "no response was measured by both versions over the same path, with the same size and congestion control (found: {found})"
     )]
@@ -46,25 +46,25 @@ pub enum FitError {
         /// The arms that were measured.
         found: String,
     },
-    /// The model that is to be checked could not be opened.
+    /// The model to check could not be opened.
     #[error("reading the model {}", path.display())]
     Open {
-        /// Its file.
+        /// File of the model.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The model that is to be checked is none.
+    /// The file to check is not a model.
     #[error("reading the model {}", path.display())]
     Model {
-        /// Its file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         #[source]
         source: ModelError,
     },
-    /// What was fitted is no valid model.
+    /// The fit gave an invalid model.
     #[error("checking the fitted model")]
     Fitted(#[source] ModelError),
     /// A result could not be written.
@@ -72,7 +72,7 @@ pub enum FitError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

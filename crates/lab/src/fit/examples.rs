@@ -1,12 +1,12 @@
-//! What the model is fitted on: what a server would know of a path, and how long a
-//! response then takes by both versions.
+//! Input of the fit: a server's knowledge of a path, and the load times of a response by both
+//! versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::model::{Model, loss_coordinate, rtt_coordinate};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{ARMS, Arm, Congestion, Transport};
 
 use super::data::{Data, Response};
@@ -21,7 +21,7 @@ pub(super) struct Cell<'a> {
     pub(super) path: &'a str,
     /// Bytes of the response's body.
     pub(super) size: u64,
-    /// By [`Arm::index`]. Of a congestion control both versions or neither were measured.
+    /// Responses by [`Arm::index`]. A congestion control has those of both versions or of neither.
     pub(super) responses: [Vec<&'a Response>; ARMS],
 }
 
@@ -30,26 +30,27 @@ pub(super) struct Cell<'a> {
 pub(super) struct Load {
     /// Mean of the logarithm of the seconds.
     pub(super) ln: f64,
-    /// Standard deviation of a single one's; `None` with fewer than two.
+    /// Standard deviation of a single response; `None` with fewer than two.
     pub(super) scatter: Option<f64>,
-    /// How many.
+    /// Number of responses.
     pub(super) count: usize,
-    /// At least one was given up.
+    /// Whether at least one was given up.
     pub(super) censored: bool,
 }
 
-/// A cell as a server sees it that has come to know the path in a certain way.
+/// A cell from the view of a server that has come to know the path in a certain manner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Example {
     /// Index of the cell.
     pub(super) cell: usize,
-    /// Where the server looks into the model for each arm that was measured, by [`Arm::index`].
+    /// Place of the server's lookup in the model for each measured arm, by [`Arm::index`].
     pub(super) places: [Option<Place>; ARMS],
     /// Share of the cell's weight.
     pub(super) weight: f64,
 }
 
-/// The cells of all paths in which both versions were measured under some congestion control.
+/// Returns the cells of all paths in which both versions were measured under some congestion
+/// control.
 ///
 /// # Errors
 /// If there are none.
@@ -84,13 +85,13 @@ pub(super) fn cells(data: &Data) -> Result<Vec<Cell<'_>>, FitError> {
     Ok(cells)
 }
 
-/// Both versions over a congestion control.
+/// Returns both versions over a congestion control.
 pub(super) fn pair(congestion: Congestion) -> [Arm; 2] {
     Transport::ALL.map(|transport| Arm::over(transport, congestion))
 }
 
 impl Cell<'_> {
-    /// Load times by [`Arm::index`].
+    /// Returns the load times by [`Arm::index`].
     pub(super) fn loads(&self) -> [Option<Load>; ARMS] {
         Arm::ALL.map(|arm| {
             let responses = &self.responses[arm.index()];
@@ -98,8 +99,8 @@ impl Cell<'_> {
         })
     }
 
-    /// Seconds by which TCP's handshake is longer than QUIC's: the path's least RTT, 0 if none was
-    /// measured.
+    /// Returns the seconds by which TCP's handshake is longer than QUIC's: the path's smallest RTT,
+    /// or 0 if none was measured.
     pub(super) fn handshake(&self) -> f64 {
         let responses = self.responses.iter().flatten();
         let measured = responses.filter_map(|response| response.measured.as_ref());
@@ -107,7 +108,7 @@ impl Cell<'_> {
         rtts.reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// The congestion controls over which both versions were measured.
+    /// Returns the congestion controls over which both versions were measured.
     pub(super) fn congestions(&self) -> impl Iterator<Item = Congestion> {
         let measured =
             |congestion: &Congestion| !self.responses[pair(*congestion)[0].index()].is_empty();
@@ -133,9 +134,10 @@ impl Load {
     }
 }
 
-/// Every cell as seen by servers that know the path by HTTP/2, by HTTP/3, or by both, over any of the
-/// congestion controls that were measured on it; and from responses of that size, or of all sizes
-/// measured on the path. What is known of a path does not hang on the model, so any will do.
+/// Returns every cell from the view of several servers. Each knows the path by HTTP/2, by HTTP/3,
+/// or by both, over any of its measured congestion controls. It knows responses of that size, or of
+/// all measured sizes of the path. Knowledge of a path does not depend on the model, so any model
+/// is suitable.
 pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
     let mut by_path: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
@@ -177,7 +179,7 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
     examples
 }
 
-/// Where the server looks into the model for the arms of a cell; `None` while it cannot.
+/// Returns the places of the server's lookups for the arms of a cell; `None` before it can look up.
 fn places(view: &ClientView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
     let rtt = rtt_coordinate(view.min_rtt?.as_secs_f64() * 1e3);
     let place = |arm: Arm| {
@@ -192,5 +194,5 @@ fn places(view: &ClientView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
     }))
 }
 
-/// A rate of nothing has no logarithm.
+/// Smallest rate, since zero has no logarithm.
 const MIN_MBPS: f64 = 1e-3;

@@ -1,9 +1,9 @@
-//! Lattice regression: the values at the points of a grid between which linear
-//! interpolation comes nearest to scattered measurements (Garcia and Gupta, "Lattice
-//! regression", NIPS 2009).
+//! Lattice regression fits the values at the points of a grid. Linear interpolation between them
+//! then comes nearest to scattered measurements (Garcia and Gupta, "Lattice regression", NIPS
+//! 2009).
 //!
-//! A measurement constrains the 16 corners around it. What no measurement constrains,
-//! a penalty on curvature fills in from its neighbours.
+//! A measurement constrains the 16 corners around it. A penalty on curvature fills in the other
+//! points from their neighbours.
 
 use super::table::{Shape, Table};
 
@@ -25,10 +25,10 @@ pub(super) struct Point {
     pub(super) weight: f64,
 }
 
-/// Strength of the penalty on curvature, where a measurement's is its weight. Weak: it
-/// shall fill gaps and level noise, not straighten what was measured.
+/// Strength of the penalty on curvature, relative to a measurement's weight. It is weak, since it
+/// must fill gaps and level noise, but not straighten measurements.
 const STIFFNESS: f64 = 0.05;
-/// Strength of the penalty on slopes, which alone decides what nothing else does.
+/// Strength of the penalty on slopes, which decides only points without any other constraint.
 const FLATNESS: f64 = 1e-4;
 /// Relative error at which the iteration ends.
 const PRECISION: f64 = 1e-9;
@@ -39,8 +39,8 @@ impl Lattice {
         [0, 1, 2, 3].map(|axis| self.axes[axis].len())
     }
 
-    /// Corners around a place and their weights, which sum to 1. A place outside is
-    /// taken to the edge.
+    /// Returns the corners around a place and their weights, which sum to 1. A place outside is
+    /// moved to the edge.
     pub(super) fn corners(&self, place: &Place) -> impl Iterator<Item = (usize, f64)> {
         let spots: Vec<(usize, f64)> = self
             .axes
@@ -60,14 +60,14 @@ impl Lattice {
         })
     }
 
-    /// The value at a place between the values of a table.
+    /// Returns the value at a place between the values of a table.
     pub(super) fn at(&self, table: &Table, place: &Place) -> f64 {
         self.corners(place)
             .map(|(flat, weight)| weight * table.values[flat])
             .sum()
     }
 
-    /// The table that comes nearest to the points. Without any it is zero.
+    /// Returns the table that comes nearest to the points; zero without any.
     pub(super) fn fit(&self, points: &[Point]) -> Table {
         let shape = self.shape();
         let weight: f64 = points.iter().map(|point| point.weight).sum();
@@ -115,7 +115,7 @@ impl Lattice {
     }
 }
 
-/// The knot below, and the share of the way to the next.
+/// Returns the knot below, and the share of the distance to the next.
 fn locate(knots: &[f64], at: f64) -> (usize, f64) {
     let last = knots.len() - 1;
     let above = knots.partition_point(|&knot| knot <= at);
@@ -129,7 +129,7 @@ fn locate(knots: &[f64], at: f64) -> (usize, f64) {
     (above - 1, (at - low) / (high - low))
 }
 
-/// Weighted linear equations, more than unknowns: each a sum of some unknowns.
+/// Weighted linear equations, more than unknowns: each is a sum of some unknowns.
 #[derive(Default)]
 struct System {
     rows: Vec<Row>,
@@ -159,7 +159,7 @@ impl System {
         });
     }
 
-    /// The normal equations' matrix times `unknowns`.
+    /// Returns the normal equations' matrix times `unknowns`.
     fn normal(&self, unknowns: &[f64]) -> Vec<f64> {
         self.spread(unknowns.len(), |row| row.sum(unknowns))
     }
@@ -175,8 +175,8 @@ impl System {
         sums
     }
 
-    /// Least squares by conjugate gradients on the normal equations (Hestenes and
-    /// Stiefel 1952), preconditioned by their diagonal.
+    /// Solves least squares by conjugate gradients on the normal equations (Hestenes and Stiefel
+    /// 1952), preconditioned by their diagonal.
     fn solve(&self, len: usize) -> Vec<f64> {
         let mut diagonal = vec![0.0; len];
         for row in &self.rows {
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_straight_law_is_found_again_from_scattered_points_and_goes_on_into_gaps() {
         let lattice = lattice();
-        // Nothing beyond 2.2 on the third axis.
+        // No points beyond 2.2 on the third axis.
         let points: Vec<Point> = (0..60)
             .map(|i| {
                 let i = f64::from(i);

@@ -1,8 +1,8 @@
-//! From runs to the model that the server decides by: `hikyaku lab fit`.
+//! From runs to the server's model: `hikyaku lab fit`.
 //!
-//! What was measured goes through the server's own memory of clients, so that the model's
-//! axes are what the server will look it up with, and its choices can be replayed on paths
-//! that it was not fitted on. `docs/model.md` says how and why.
+//! Measurements go through the server's own memory of clients. So the model's axes are those of the
+//! server's lookups, and its choices can be replayed on paths outside of its fit. `docs/model.md`
+//! gives the method and the reasons.
 
 mod check;
 mod data;
@@ -37,10 +37,10 @@ pub use error::FitError;
 /// Arguments of `hikyaku lab fit`.
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// Directories that `hikyaku lab run` has written; best first that of `model`.
+    /// Directories that `hikyaku lab run` has written, preferably with that of `model` first
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Where the model goes. What a check of it finds goes beside it, to `MODEL.check.json`.
+    /// File of the model. The result of its check goes beside it, to `MODEL.check.json`.
     #[arg(
         long,
         short,
@@ -48,25 +48,25 @@ pub struct FitArgs {
         required_unless_present = "check_only"
     )]
     output: Option<PathBuf>,
-    /// Checks the model on these directories, instead of on parts of the data that are left
-    /// out in turn; may be given several times.
+    /// Checks the model on these directories, instead of on parts of the data that are left out in
+    /// turn; may be repeated.
     #[arg(long, value_name = "DIR")]
     hold_out: Vec<PathBuf>,
-    /// Fits nothing: checks this model on all data.
+    /// Checks this model on all data, and fits none.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["output", "hold_out"])]
     check_only: Option<PathBuf>,
 }
 
-/// Parts of the data that are left out in turn.
+/// Number of parts of the data that are left out in turn.
 const FOLDS: u64 = 5;
-/// Fewest paths that such a check makes sense with.
-const FEWEST_PATHS: usize = 10;
+/// Smallest number of paths for such a check.
+const MIN_PATHS: usize = 10;
 
-/// Fits a model to experiments' records, checks it, and writes both; or only checks one.
-/// Returns the exit status.
+/// Fits a model to experiments' records, checks it, and writes both; or only checks one. Returns
+/// the exit status.
 ///
 /// # Errors
-/// If records can't be read or tell too little, or a result can't be written.
+/// If records can't be read or do not suffice, or a result can't be written.
 pub fn run(args: &FitArgs, out: &mut dyn Write) -> Result<u8, FitError> {
     let data = Data::read(&args.directories)?;
     let say = |out: &mut dyn Write, line: &str| writeln!(out, "{line}").map_err(FitError::Print);
@@ -90,7 +90,7 @@ pub fn run(args: &FitArgs, out: &mut dyn Write) -> Result<u8, FitError> {
         Some(check) => check.print(out).map_err(FitError::Print)?,
         None => say(
             out,
-            &format!("not checked: that takes {FEWEST_PATHS} paths, or others with --hold-out"),
+            &format!("not checked: that takes {MIN_PATHS} paths, or others with --hold-out"),
         )?,
     }
     if let Some(path) = &args.output {
@@ -104,7 +104,7 @@ pub fn run(args: &FitArgs, out: &mut dyn Write) -> Result<u8, FitError> {
     Ok(0)
 }
 
-/// The model of all data, described by its check.
+/// Fits a model to all data, with its check as the description.
 fn fit(data: &Data, source: &Source, check: Option<&Check>) -> Result<ModelFile, FitError> {
     let cells = cells(data)?;
     let mut description = format!(
@@ -122,7 +122,7 @@ fn fit_cells(cells: &[Cell<'_>], description: String, source: Source) -> ModelFi
     model::fit(cells, &examples(cells, &blank), description, source)
 }
 
-/// Fits with each fifth of the paths left out, and replays that fifth; `None` with too few
+/// Fits with each fifth of the paths left out, and replays that fifth. Returns `None` with too few
 /// paths.
 fn check_by_folds(data: &Data) -> Result<Option<Check>, FitError> {
     let cells = cells(data)?;
@@ -132,10 +132,10 @@ fn check_by_folds(data: &Data) -> Result<Option<Check>, FitError> {
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect();
-    if paths.len() < FEWEST_PATHS {
+    if paths.len() < MIN_PATHS {
         return Ok(None);
     }
-    // Neighbours in the sweep shall not fall out together.
+    // Neighbours in the sweep must not be left out together.
     paths.sort_by_cached_key(|path| {
         derive_seed(0, &path.bytes().map(u64::from).collect::<Vec<_>>())
     });
@@ -197,7 +197,7 @@ fn write_results(path: &Path, file: &ModelFile, check: Option<Check>) -> Result<
     let model = Model::new(file.clone()).map_err(FitError::Fitted)?;
     write(path, &model.to_json())?;
     if let Some(check) = check {
-        // A check holds only numbers and text, which JSON can always hold.
+        // A check has only numbers and text, which JSON can always represent.
         let json = serde_json::to_string_pretty(&check).unwrap_or_default();
         write(&path.with_extension("check.json"), &json)?;
     }

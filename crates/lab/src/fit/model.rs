@@ -11,8 +11,8 @@ use super::examples::{Cell, Example, Load, pair};
 use super::lattice::{Lattice, Place, Point};
 use super::table::{Table, Trend};
 
-/// A longer RTT and more bytes are never faster, a higher rate never slower. Loss has no
-/// such trend: where a higher loss goes with the same *measured* rate, the link is the
+/// The trends of the axes. A longer RTT and more bytes are never faster, a higher rate never
+/// slower. Loss has no such trend: at the same *measured* rate, a link with a higher loss is the
 /// faster one.
 const TRENDS: [Option<Trend>; 4] = [
     Some(Trend::Rising),
@@ -21,7 +21,7 @@ const TRENDS: [Option<Trend>; 4] = [
     Some(Trend::Rising),
 ];
 
-/// Points of the axes, as far as the data reach. Sizes are those measured.
+/// Points of the axes, within the range of the data. Sizes are the measured ones.
 const RTT_MS: [f64; 9] = [0.3, 1.0, 3.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0];
 const LOSS: [f64; 8] = [0.0, 0.0003, 0.001, 0.003, 0.01, 0.025, 0.05, 0.1];
 const RATE_MBPS: [f64; 11] = [
@@ -30,22 +30,21 @@ const RATE_MBPS: [f64; 11] = [
 /// Sizes that differ less share a point of the axis.
 const SAME_SIZE: f64 = 1.5;
 
-/// Relative standard error that even the best data leave: the emulator is not the
-/// Internet.
+/// Relative standard error that even the best data leave, since the emulator is not the Internet.
 const SPREAD_FLOOR: f64 = 0.02;
-/// What each step of the grid away from the nearest data adds to it.
+/// Standard error that each step of the grid away from the nearest data adds.
 const SPREAD_STEP: f64 = 0.1;
 /// Standard error of an extrapolated load time, besides its scatter.
 const SPREAD_CENSORED: f64 = 0.15;
-/// Cells that the typical error of all is worth where few are near.
+/// Weight of the typical error of all, in cells, where only few are near.
 const PRIOR_CELLS: f64 = 4.0;
-/// Degrees of freedom that the typical scatter of all is worth where few are near.
+/// Weight of the typical scatter of all, in degrees of freedom, where only few are near.
 const PRIOR_FREEDOM: f64 = 2.0;
-/// Scatter where nothing was measured twice.
+/// Scatter without repeated measurements.
 const SCATTER_UNKNOWN: f64 = 0.2;
 /// Weight of cells at a point below which it counts as a gap.
 const NEAR: f64 = 0.1;
-/// A cell in which something was extrapolated counts so much.
+/// Weight of a cell with an extrapolated load time.
 const CENSORED_WEIGHT: f64 = 0.25;
 
 /// Fits a model to examples of `cells`.
@@ -69,8 +68,8 @@ pub(super) fn fit(
     }
 }
 
-/// A model of one point: for where the server's memory of clients needs one, and nothing
-/// is asked of it.
+/// Returns a model of one point, for a server's memory of clients that needs a model but asks it
+/// nothing.
 pub(super) fn blank() -> Model {
     let arms = pair(Congestion::Cubic).map(|arm| {
         let table = ArmTable {
@@ -95,7 +94,7 @@ pub(super) fn blank() -> Model {
     Model::new(file).expect("one point of both versions is a model")
 }
 
-/// Of models that are not kept.
+/// Returns the source of models that are not kept.
 pub(super) fn no_source() -> Source {
     Source {
         data_sha256: String::new(),
@@ -105,7 +104,7 @@ pub(super) fn no_source() -> Source {
     }
 }
 
-/// The grid for what was measured.
+/// Returns the grid for the measurements.
 fn axes(cells: &[Cell<'_>], examples: &[Example]) -> (Lattice, AxesFile) {
     let range = |axis: usize| {
         let places = examples
@@ -139,7 +138,7 @@ fn axes(cells: &[Cell<'_>], examples: &[Example]) -> (Lattice, AxesFile) {
     (lattice, axes)
 }
 
-/// The points that lie in the range, and the next on both sides.
+/// Returns the points in the range, and the next on both sides.
 fn trimmed(points: &[f64], coordinate: fn(f64) -> f64, (low, high): (f64, f64)) -> Vec<f64> {
     let last = points.len() - 1;
     let first_above = |at: f64| points.partition_point(|&point| coordinate(point) < at);
@@ -148,7 +147,7 @@ fn trimmed(points: &[f64], coordinate: fn(f64) -> f64, (low, high): (f64, f64)) 
     points[from.saturating_sub(1).min(to)..=to].to_vec()
 }
 
-/// The sizes measured, each at least [`SAME_SIZE`] times the one before.
+/// Returns the measured sizes, each at least [`SAME_SIZE`] times the one before.
 fn sizes(cells: &[Cell<'_>]) -> Vec<f64> {
     let measured: BTreeSet<u64> = cells.iter().map(|cell| cell.size).collect();
     let mut sizes: Vec<f64> = Vec::new();
@@ -163,13 +162,13 @@ fn sizes(cells: &[Cell<'_>]) -> Vec<f64> {
     sizes
 }
 
-/// All arms' fit.
+/// The fit of all arms.
 struct Fit<'a> {
     lattice: &'a Lattice,
     examples: &'a [Example],
-    /// By cell, then by [`Arm::index`].
+    /// Load times by cell, then by [`Arm::index`].
     loads: Vec<[Option<Load>; ARMS]>,
-    /// By [`Arm::index`].
+    /// Tables by [`Arm::index`].
     fitted: [Option<Table>; ARMS],
 }
 
@@ -195,7 +194,7 @@ impl<'a> Fit<'a> {
         fit
     }
 
-    /// Examples in which an arm was measured.
+    /// Returns the examples in which an arm was measured.
     fn of(&self, arm: Arm) -> impl Iterator<Item = (&'a Example, Place, Load)> {
         self.examples.iter().filter_map(move |example| {
             let place = example.places[arm.index()]?;
@@ -203,7 +202,7 @@ impl<'a> Fit<'a> {
         })
     }
 
-    /// The table of an arm; `None` if it was not measured.
+    /// Returns the table of an arm; `None` if it was not measured.
     fn table(&self, arm: Arm) -> Option<ArmTable> {
         let fitted = self.fitted[arm.index()].as_ref()?;
         let mut monotone = fitted.clone();
@@ -216,7 +215,7 @@ impl<'a> Fit<'a> {
                 .iter()
                 .map(|ln| rounded(ln.exp() * 1e3))
                 .collect(),
-            // What monotony changed is an error of one or the other.
+            // A change by monotony is an error of one or the other.
             spread: values()
                 .zip(&self.spread(arm).values)
                 .map(|((monotone, fitted), spread)| rounded(spread.hypot(monotone - fitted)))
@@ -225,8 +224,8 @@ impl<'a> Fit<'a> {
         })
     }
 
-    /// Standard error of an arm's table, as far as the others do not share it: what all share cancels
-    /// when they are compared.
+    /// Returns the standard error of an arm's table, without the part that all arms share: that
+    /// cancels in comparisons.
     fn spread(&self, arm: Arm) -> Table {
         let squares: Vec<Point> = self
             .of(arm)
@@ -248,8 +247,9 @@ impl<'a> Fit<'a> {
         mean
     }
 
-    /// Square of an arm's error beside the mean of the others', scaled to what independent errors of one
-    /// size would give: of two arms, half of the squared difference is either's.
+    /// Returns the square of an arm's error beside the mean of the others'. It is scaled to the
+    /// result of independent errors of one size: of two arms, each has half of the squared
+    /// difference.
     fn alone_sq(&self, example: &Example, arm: Arm) -> f64 {
         let error = |of: Arm| {
             let load = self.loads[example.cell][of.index()]?;
@@ -266,7 +266,7 @@ impl<'a> Fit<'a> {
         error(arm).map_or(0.0, |error| (error - mean).powi(2) * count / (count + 1.0))
     }
 
-    /// Standard deviation of an arm's single responses.
+    /// Returns the standard deviation of an arm's single responses.
     fn scatter(&self, arm: Arm) -> Table {
         let squares: Vec<Point> = self
             .of(arm)
@@ -292,9 +292,9 @@ impl<'a> Fit<'a> {
 
 /// Scattered values, gathered at the grid's points.
 struct Pooled {
-    /// Weight of what is near.
+    /// Weight of nearby values.
     near: Table,
-    /// Mean of what is near, with that of all as a prior; not a number without any.
+    /// Mean of nearby values, with the mean of all as a prior; not a number without any.
     mean: Table,
 }
 
@@ -322,7 +322,7 @@ impl Pooled {
     }
 }
 
-/// How much a load time counts: with repeats the more, but ever less.
+/// Returns the weight of a load time: it grows with repeats, but ever more slowly.
 fn weight(load: &Load) -> f64 {
     let count = load.count as f64;
     let weight = count / (count + 1.0);
@@ -333,7 +333,7 @@ fn weight(load: &Load) -> f64 {
     }
 }
 
-/// Four significant digits: more would be noise.
+/// Rounds to four significant digits, since more would be noise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -1,4 +1,4 @@
-//! A check as text.
+//! Text form of a check.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use hikyaku_units::human;
 use super::check::{Check, Prediction, Worst};
 
 impl Check {
-    /// The check as a table.
+    /// Prints the check as a table.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "held out: {}\n", self.held_out)?;
         writeln!(
@@ -81,7 +81,7 @@ impl fmt::Display for Worst {
     }
 }
 
-/// Not `human::percent`: here the digits stand in columns.
+/// Formats a share with aligned digits, unlike `human::percent`.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

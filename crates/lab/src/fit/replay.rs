@@ -1,5 +1,5 @@
-//! The server's choices, replayed over measured paths: what it learns of a client, what
-//! it decides, and what that costs.
+//! The server's choices, replayed over measured paths: its knowledge of a client, its decisions,
+//! and their cost.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use hikyaku_units::arm::{ARMS, Arm, CongestionSet, Transport, Version};
 use super::examples::{Cell, pair};
 use super::visitor::Visitor;
 
-/// Clients replayed in each cell. Each meets the measured responses in another order.
+/// Number of clients replayed in each cell. Each meets the measured responses in another order.
 const CLIENTS: usize = 4;
-/// Visits until the server should know what to do.
+/// Visits until the server should know the path.
 const WARM_UP: usize = 12;
-/// Visits after that which count.
+/// Visits after the warm-up, which count.
 const VISITS: usize = 12;
 /// Arms differ if the slowest takes longer than the fastest by more than this share.
 const DIFFERENT: f64 = 0.05;
 
-/// What a server makes of a path, for clients that fetch one size or several in turn.
+/// The choices of a server on a path, for clients that fetch one size or several in turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Replayed {
-    /// Seconds that all sizes take together by the arms that could be chosen, with what TCP's handshake
-    /// takes longer, by [`Arm::index`].
+    /// Seconds that all sizes take together by each available arm, with TCP's longer handshake, by
+    /// [`Arm::index`].
     pub(super) truth: [Option<f64>; ARMS],
     /// Share of visits for which each was chosen.
     pub(super) shares: [f64; ARMS],
 }
 
 impl Replayed {
-    /// Replays clients that fetch a response of each cell at each visit, and may get any congestion control
-    /// of `available`. The cells are of one path, and all have these.
+    /// Replays clients that fetch a response of each cell at each visit, and may get any congestion
+    /// control of `available`. The cells are of one path, and all have these.
     pub(super) fn new(cells: &[&Cell<'_>], available: CongestionSet, model: &Arc<Model>) -> Self {
         let mut shares = [0.0; ARMS];
         for client in 0..CLIENTS {
@@ -66,14 +66,14 @@ impl Replayed {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether it matters what is chosen.
+    /// Whether the choice matters.
     pub(super) fn differs(&self) -> bool {
         let slowest = self.known().map(|(_, seconds)| seconds).fold(0.0, f64::max);
         slowest / self.fastest() > 1.0 + DIFFERENT
     }
 
-    /// Share of visits for which an arm was chosen that is not slower than the fastest by what makes a
-    /// difference; the fastest alone where there are two.
+    /// Returns the share of visits with a right choice. It is an arm within [`DIFFERENT`] of the
+    /// fastest; of two arms it is the fastest alone.
     pub(super) fn right_share(&self) -> f64 {
         let two = self.known().count() == 2;
         let slack = if two { 0.0 } else { DIFFERENT };
@@ -82,7 +82,7 @@ impl Replayed {
         right.map(|(arm, _)| self.shares[arm]).sum()
     }
 
-    /// How much longer a response took than by the fastest arm, as a share.
+    /// Returns how much longer a response took than by the fastest arm, as a share.
     pub(super) fn regret(&self) -> f64 {
         let mean: f64 = self
             .known()
@@ -91,14 +91,14 @@ impl Replayed {
         mean / self.fastest() - 1.0
     }
 
-    /// The same had all visits got `arm`; `None` if it could not be chosen.
+    /// Returns the regret if all visits had got `arm`; `None` if it was not available.
     pub(super) fn regret_of(&self, arm: Arm) -> Option<f64> {
         Some(self.truth[arm.index()]? / self.fastest() - 1.0)
     }
 }
 
-/// The default settings, without hold-back and exploration: their cost is bounded by the settings, and
-/// would only blur what the model does.
+/// Returns the default settings, without hold-back group and experiments. The settings bound their
+/// cost, and they would only blur the model's effect.
 fn policy() -> Arc<PolicyConfig> {
     Arc::new(PolicyConfig {
         exploration: 0.0,
@@ -107,7 +107,7 @@ fn policy() -> Arc<PolicyConfig> {
     })
 }
 
-/// What was chosen for the visits that count.
+/// Returns the choices for the visits that count.
 fn visits(
     cells: &[&Cell<'_>],
     client: usize,
@@ -118,7 +118,7 @@ fn visits(
     let mut chosen = Vec::new();
     for visit in 0..WARM_UP + VISITS {
         let decision = visitor.decide(available);
-        // Nobody has told a client of HTTP/3 before its first visit.
+        // Before its first visit a client has no advertisement of HTTP/3.
         let h3 = decision.version == Version::H3 && visit > 0;
         let transport = if h3 { Version::H3 } else { Version::H2 }.transport();
         let arm = Arm::over(transport, decision.congestion.get(transport).congestion);
@@ -128,7 +128,7 @@ fn visits(
         for cell in cells {
             let responses = &cell.responses[arm.index()];
             let response = responses[(visit + client) % responses.len()];
-            // Half of the clients remember nothing of HTTP/3 from visit to visit.
+            // Half of the clients forget HTTP/3 between visits.
             if client % 2 == 1 {
                 visitor.greet(response);
             }
@@ -138,9 +138,9 @@ fn visits(
     chosen
 }
 
-/// The model's predictions of a cell's load times (logarithms of seconds) for a server
-/// that knows the path by both versions over the same congestion control, but has learnt nothing from
-/// outcomes; by [`Arm::index`], `None` where the arm was not measured or the model lacks it.
+/// Returns the model's predictions of a cell's load times, as logarithms of seconds, by
+/// [`Arm::index`]. The server knows the path by both versions over the same congestion control, but
+/// has no outcomes. A prediction is `None` if the arm was not measured or the model lacks it.
 pub(super) fn predicted(cell: &Cell<'_>, model: &Arc<Model>) -> [Option<f64>; ARMS] {
     let mut predicted = [None; ARMS];
     for congestion in cell.congestions() {

@@ -1,11 +1,11 @@
-//! Values at all points of a grid of four axes, and what physics demands of them.
+//! Values at all points of a grid of four axes, and the trends that physics demands.
 
 use std::collections::VecDeque;
 
 /// Lengths of the axes: RTT, loss, rate, size. The last changes fastest.
 pub(super) type Shape = [usize; 4];
 
-/// How values go along an axis.
+/// The trend of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trend {
     Rising,
@@ -19,7 +19,7 @@ pub(super) struct Table {
     pub(super) values: Vec<f64>,
 }
 
-/// Rounds of projection; they stop early once nothing changes.
+/// Largest number of rounds of projection; they stop early once no value changes.
 const ROUNDS: usize = 200;
 
 impl Table {
@@ -30,9 +30,9 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes the table monotone along every axis that has a trend, changing it little:
-    /// isotonic regression along one axis after another (pool adjacent violators) until
-    /// nothing changes. What rounding leaves is levelled by a running maximum.
+    /// Makes the table monotone along every axis with a trend, by small changes. It runs isotonic
+    /// regression along one axis after another (pool adjacent violators) until no value changes. A
+    /// running maximum levels the errors of rounding.
     pub(super) fn make_monotone(&mut self, trends: [Option<Trend>; 4]) {
         for _ in 0..ROUNDS {
             let before = self.values.clone();
@@ -49,8 +49,8 @@ impl Table {
         }
     }
 
-    /// For each point the number of steps along the axes to the nearest one that `is_start`
-    /// holds for; 0 if it holds for none.
+    /// Returns for each point the number of steps along the axes to the nearest one with
+    /// `is_start`; 0 if none has it.
     pub(super) fn steps_from(&self, is_start: impl Fn(f64) -> bool) -> Vec<usize> {
         let mut steps: Vec<Option<usize>> = self
             .values
@@ -81,8 +81,7 @@ impl Table {
         })
     }
 
-    /// Applies `change` to every line of points along an axis, turned so that it
-    /// should rise.
+    /// Applies `change` to every line of points along an axis, turned so that it should rise.
     fn along(&mut self, axis: usize, trend: Trend, change: fn(&mut [f64])) {
         let stride: usize = self.shape[axis + 1..].iter().product();
         let len = self.shape[axis];
@@ -102,7 +101,7 @@ impl Table {
     }
 }
 
-/// The axes that have a trend.
+/// Returns the axes with a trend.
 fn directed(trends: [Option<Trend>; 4]) -> impl Iterator<Item = (usize, Trend)> {
     let axes = trends.into_iter().enumerate();
     axes.filter_map(|(axis, trend)| Some((axis, trend?)))
@@ -117,7 +116,7 @@ pub(super) fn point(shape: Shape, mut flat: usize) -> [usize; 4] {
     at
 }
 
-/// The rising sequence nearest to `values` in squares (Ayer et al. 1955).
+/// Finds the rising sequence nearest to `values` in squares (Ayer et al. 1955).
 fn pool_adjacent_violators(values: &mut [f64]) {
     let mut blocks: Vec<(f64, usize)> = Vec::with_capacity(values.len());
     for &value in values.iter() {

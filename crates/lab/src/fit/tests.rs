@@ -39,8 +39,8 @@ struct Place {
     size: f64,
 }
 
-/// What the world does to a response: HTTP/2 needs fewer bytes, and is held back more by
-/// loss (Mathis et al., CCR 1997).
+/// The world's law of rates: HTTP/2 needs fewer bytes, and loss limits it more (Mathis et al., CCR
+/// 1997).
 fn rate(place: Place, version: Version) -> f64 {
     let constant = if version == Version::H3 { 40.0 } else { 20.0 };
     let held_back = constant / ((place.rtt_ms + 1.0) * (place.loss + 1e-5).sqrt());
@@ -48,7 +48,7 @@ fn rate(place: Place, version: Version) -> f64 {
     place.mbps.min(held_back) / overhead
 }
 
-/// HTTP/2's needs a round trip less, since its handshake has taken one more.
+/// HTTP/2 needs a round trip less, since its handshake has taken one more.
 fn load_ms(place: Place, version: Version) -> f64 {
     let rounds = if version == Version::H3 { 2.0 } else { 1.0 };
     rounds * place.rtt_ms + place.size * 8e-3 / rate(place, version)
@@ -75,7 +75,7 @@ fn places() -> Vec<Place> {
 
 fn run(place: Place, version: Version, repeat: u32) -> Run {
     let sent = (place.size / 1200.0).ceil();
-    // An outcome's luck, the same for both versions as far as it goes.
+    // The random part of an outcome, the same for both versions.
     let luck = 1.0 + 0.02 * (f64::from(repeat) - 0.5);
     let metrics = [
         ("response_ms", load_ms(place, version) * luck),
@@ -162,7 +162,7 @@ fn model_of(data: &Data) -> Model {
     Model::new(fit(data, &model::no_source(), None).unwrap()).unwrap()
 }
 
-/// Logarithm of predicted by real load time for a server that knows the truth, and the
+/// Returns the logarithm of predicted by real load time for a server that knows the truth, and the
 /// prediction's relative error.
 fn error(model: &Model, place: Place, version: Version) -> (f64, f32) {
     let prediction = model
@@ -196,7 +196,7 @@ fn the_law_is_found_again_and_chosen_by_on_paths_left_out() {
     }
 }
 
-/// Asked as the server asks: at the rate that it takes for the path's.
+/// The lookup uses the rate that the server takes for the path's.
 #[test]
 fn a_server_that_knows_the_truth_predicts_it() {
     let data = data(&runs(&places()));
@@ -212,7 +212,7 @@ fn a_server_that_knows_the_truth_predicts_it() {
     assert!(errors[errors.len() / 2] < 0.15, "{errors:?}");
 }
 
-/// The same world, in which BBR and a floor do not answer to losses.
+/// The same world, in which BBR and a floor do not react to losses.
 #[test]
 fn all_arms_are_fitted_and_chosen_from() {
     let mut all = Vec::new();
@@ -302,7 +302,7 @@ fn gaps_are_filled_and_trusted_less() {
 }
 
 #[test]
-fn what_was_extrapolated_counts_less_and_is_trusted_less() {
+fn extrapolated_times_count_less_and_are_trusted_less() {
     let place = places()[20];
     let wrong = |mut run: Run, censored: bool| {
         run.metrics
@@ -370,7 +370,7 @@ fn the_same_data_give_the_same_model() {
 }
 
 #[test]
-fn what_says_nothing_of_the_model_is_passed_over() {
+fn records_that_do_not_fit_the_model_are_passed_over() {
     let base = run(places()[0], Version::H2, 0);
     type Change = fn(&mut Run);
     // name, change of the record, reason
@@ -424,7 +424,7 @@ fn what_says_nothing_of_the_model_is_passed_over() {
 }
 
 #[test]
-fn what_was_measured_otherwise_before_is_passed_over() {
+fn earlier_records_of_other_conditions_are_passed_over() {
     let mut all = runs(&places()[..2]);
     for run in &mut all[..4] {
         run.conditions.binary_sha256 = "older".to_owned();
@@ -438,8 +438,8 @@ fn what_was_measured_otherwise_before_is_passed_over() {
 }
 
 #[test]
-fn wrong_input_is_told() {
-    let told = |directory: &Path| {
+fn wrong_input_is_reported() {
+    let error_of = |directory: &Path| {
         let error =
             Data::read(&[directory.to_owned()]).and_then(|data| examples::cells(&data).map(drop));
         let error = error.unwrap_err();
@@ -452,29 +452,31 @@ fn wrong_input_is_told() {
         text
     };
     let empty = tempfile::tempdir().unwrap();
-    assert!(told(empty.path()).contains("experiment.toml: a directory of `hikyaku lab run` holds"));
+    assert!(
+        error_of(empty.path()).contains("experiment.toml: a directory of `hikyaku lab run` holds")
+    );
 
     let no_runs = directory(&[]);
     assert!(
-        told(no_runs.path()).contains("no usable record in"),
+        error_of(no_runs.path()).contains("no usable record in"),
         "{}",
-        told(no_runs.path())
+        error_of(no_runs.path())
     );
 
     let broken = directory(&[]);
     fs::write(broken.path().join("runs.jsonl"), "{\"arm\": 1}\n").unwrap();
     assert!(
-        told(broken.path()).contains("runs.jsonl, line 1"),
+        error_of(broken.path()).contains("runs.jsonl, line 1"),
         "{}",
-        told(broken.path())
+        error_of(broken.path())
     );
 
     let mut one_arm = runs(&places());
     one_arm.retain(|run| run.arm == "h2");
     let one_arm = directory(&one_arm);
     assert!(
-        told(one_arm.path()).contains("(found: h2-cubic)"),
+        error_of(one_arm.path()).contains("(found: h2-cubic)"),
         "{}",
-        told(one_arm.path())
+        error_of(one_arm.path())
     );
 }

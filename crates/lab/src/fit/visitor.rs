@@ -1,18 +1,18 @@
-//! A client that visits over one path, as the server comes to know it.
+//! A client that visits over one path, from the server's view.
 //!
-//! What was measured goes through the server's own `ClientTable`, so that what the model
-//! is fitted on and checked with is what the server feeds it.
+//! Measurements go through the server's own `ClientTable`. So the model is fitted and checked on
+//! the server's own input.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::ClientView;
+use hikyaku_core::transport::{Decision, decide};
 use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -28,22 +28,22 @@ pub(super) struct Visitor {
 
 /// Documentation address (RFC 5737).
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Any time will do.
+/// Begin of the visits; any time is suitable.
 const BEGIN: Timestamp = Timestamp::from_secs(1_800_000_000);
-/// The server samples a busy connection so often.
+/// Interval of the server's samples of a busy connection.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Fewest packets in a sample before the last.
+/// Smallest number of packets in a sample before the last.
 const MIN_PACKETS: u32 = 10;
 /// Visits after which the server knows a path: about as many as it remembers.
 const VISITS: usize = 8;
-/// A small page, with the handshake's packets.
+/// Packets of a small page and the handshake.
 const GREETING_PACKETS: u32 = 5;
 const GREETING_BYTES: u64 = 125;
-/// Between two visits.
+/// Pause between two visits.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Visitor {
-    /// A client that was never seen before.
+    /// A client that the server has never seen.
     pub(super) fn new(policy: Arc<PolicyConfig>, model: Arc<Model>) -> Self {
         let config = TableConfig {
             max_records: 16,
@@ -58,7 +58,7 @@ impl Visitor {
         }
     }
 
-    /// The server decides between these, and remembers it.
+    /// Returns the server's decision among the available arms, which it remembers.
     pub(super) fn decide(&mut self, available: CongestionSet) -> Decision {
         let available = ByTransport::from_fn(|_| available);
         let view = self.view();
@@ -67,8 +67,8 @@ impl Visitor {
         decision
     }
 
-    /// The client first fetches a small page over HTTP/2, as one does that was never told of HTTP/3 or
-    /// has forgotten it: a round trip over a path like that of `response`.
+    /// Fetches a small page over HTTP/2, as a client does without an advertisement of HTTP/3. It
+    /// takes a round trip over a path like that of `response`.
     pub(super) fn greet(&mut self, response: &Response) {
         let Some(measured) = response.measured else {
             return;
@@ -93,7 +93,7 @@ impl Visitor {
         }));
     }
 
-    /// The client gets a response that took and showed what this one did.
+    /// Fetches a response with the load time and path of this one.
     pub(super) fn visit(&mut self, response: &Response) {
         if response.arm.version == Version::H3 {
             self.observe(&Observation::Udp(UdpEvent::Arrived));
@@ -109,8 +109,8 @@ impl Visitor {
         self.now = self.now.saturating_add(PAUSE);
     }
 
-    /// What the server knows after visits with responses of `first` and `second` in turn,
-    /// either of which may be empty.
+    /// Returns the server's view after visits with responses of `first` and `second` in turn.
+    /// Either list may be empty.
     pub(super) fn knowing(mut self, first: &[&Response], second: &[&Response]) -> ClientView {
         for i in 0..VISITS.max(first.len()).max(second.len()) {
             for responses in [first, second] {
@@ -122,13 +122,13 @@ impl Visitor {
         self.view()
     }
 
-    /// What the server would decide by now.
+    /// Returns the server's present view.
     fn view(&self) -> ClientView {
         self.table.view(CLIENT, self.now)
     }
 
-    /// Samples of the connection while it is busy and at its end. All see the same
-    /// loss and rate, since records hold the end only.
+    /// Samples the connection while it is busy and at its end. All samples have the same loss and
+    /// rate, since records have only those of the end.
     fn sample(&mut self, response: &Response, load: Duration) {
         let end = self.now.saturating_add(load);
         let Some(measured) = response.measured else {
@@ -159,7 +159,7 @@ impl Visitor {
     }
 }
 
-/// The `i`-th of `count` nearly equal parts of so many packets, counted from 1.
+/// Returns the `i`-th of `count` nearly equal parts of the packets, counted from 1.
 fn part(packets: u32, i: u32, count: u32) -> u32 {
     let before = |i: u32| u64::from(packets) * u64::from(i) / u64::from(count);
     (before(i) - before(i - 1)) as u32

@@ -1,10 +1,10 @@
-//! The sweep's axes as a reader wants them: names, units and numbers.
+//! The sweep's axes for readers: names, units and numbers.
 
 use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 
 use crate::experiment::{Axis, Cell};
 
-/// What an axis's values are measured in.
+/// The unit of an axis's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dimension {
     /// 10^6 bit/s.
@@ -24,7 +24,7 @@ pub(super) enum Dimension {
 }
 
 impl Dimension {
-    /// Behind a number; empty for plain numbers.
+    /// The unit behind a number; empty for plain numbers.
     pub(super) const fn unit(self) -> &'static str {
         match self {
             Self::Mbps => "Mbit/s",
@@ -38,7 +38,7 @@ impl Dimension {
     }
 }
 
-/// The axis's name for people.
+/// Returns the axis's name for people.
 pub(super) const fn name(axis: Axis) -> &'static str {
     match axis {
         Axis::Rate => "rate",
@@ -59,7 +59,7 @@ pub(super) const fn name(axis: Axis) -> &'static str {
     }
 }
 
-/// A value as a number with its dimension; `None` for names such as `cubic`.
+/// Returns a value as a number with its dimension; `None` for names such as `cubic`.
 pub(super) fn number(axis: Axis, text: &str) -> Option<(f64, Dimension)> {
     let millis = |text: &str| {
         let time = duration::parse(text).ok()?;
@@ -96,7 +96,7 @@ pub(super) fn number(axis: Axis, text: &str) -> Option<(f64, Dimension)> {
     }
 }
 
-/// The numbers of several values, if all are numbers of the same dimension.
+/// Returns the numbers of several values, if all are numbers of the same dimension.
 pub(super) fn numbers(axis: Axis, texts: &[String]) -> Option<(Vec<f64>, Dimension)> {
     let (_, dimension) = number(axis, texts.first()?)?;
     let values = texts
@@ -107,7 +107,7 @@ pub(super) fn numbers(axis: Axis, texts: &[String]) -> Option<(Vec<f64>, Dimensi
     Some((values, dimension))
 }
 
-/// A value with a space before its unit: `200 Mbit/s`, `0.5 %`; other texts as they are.
+/// Formats a value with a space before its unit: `200 Mbit/s`, `0.5 %`. Other texts stay unchanged.
 pub(super) fn value(axis: Axis, text: &str) -> String {
     match number(axis, text) {
         Some((number, Dimension::Bytes)) => super::metric::Unit::Bytes.tick(number),
@@ -121,7 +121,7 @@ pub(super) fn value(axis: Axis, text: &str) -> String {
     }
 }
 
-/// A value without its unit, for a tick of an axis that names the unit.
+/// Formats a value without its unit, for a tick of an axis that names the unit.
 pub(super) fn tick(axis: Axis, text: &str) -> String {
     match number(axis, text) {
         Some((_, Dimension::Bytes)) | None => value(axis, text),
@@ -129,7 +129,7 @@ pub(super) fn tick(axis: Axis, text: &str) -> String {
     }
 }
 
-/// What stands beside an axis: `loss (%)`.
+/// Returns the title of an axis: `loss (%)`.
 pub(super) fn title(axis: Axis, texts: &[String]) -> String {
     match numbers(axis, texts) {
         Some((_, Dimension::Bytes | Dimension::Count)) | None => name(axis).to_owned(),
@@ -137,7 +137,7 @@ pub(super) fn title(axis: Axis, texts: &[String]) -> String {
     }
 }
 
-/// `200 Mbit/s, loss 1 %`: those values of a cell that `shown` holds.
+/// Formats the values of a cell that `shown` contains: `200 Mbit/s, loss 1 %`.
 pub(super) fn cell(cell: &Cell, shown: &[Axis]) -> String {
     let one = |axis: &Axis| {
         let text = value(*axis, cell.get(*axis)?);

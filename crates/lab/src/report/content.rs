@@ -1,19 +1,19 @@
-//! What a report says, before it is HTML or Markdown.
+//! The content of a report, before it is HTML or Markdown.
 
 use super::goal::Goal;
 
 /// One figure of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Section {
-    /// Its heading.
+    /// Heading of the figure.
     pub(super) title: String,
-    /// What to see in it.
+    /// Explanation of the figure.
     pub(super) text: Option<String>,
-    /// What the paper says.
+    /// The paper's result.
     pub(super) paper: Option<String>,
-    /// What is to be reached.
+    /// Goals of the figure.
     pub(super) goals: Vec<Goal>,
-    /// What it shows, from top to bottom.
+    /// Content of the figure, from top to bottom.
     pub(super) blocks: Vec<Block>,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Block {
 /// Pictures that share a legend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Chart {
-    /// What the colours mean.
+    /// Meaning of the colours.
     pub(super) legend: Vec<Key>,
     /// SVG elements.
     pub(super) panels: Vec<String>,
@@ -40,9 +40,9 @@ pub(super) struct Chart {
 /// One entry of a legend.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
-    /// Which sign stands for it.
+    /// Sign of the entry.
     pub(super) mark: Mark,
-    /// What it is.
+    /// Meaning of the sign.
     pub(super) text: String,
 }
 
@@ -66,20 +66,20 @@ pub(super) enum Mark {
 /// Numbers in rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Table {
-    /// What it holds, if its section does not say.
+    /// Content of the table, if its section does not describe it.
     pub(super) caption: String,
-    /// The heads of the columns.
+    /// Heads of the columns.
     pub(super) columns: Vec<String>,
-    /// Cells; each row as long as `columns`.
+    /// Cells; each row is as long as `columns`.
     pub(super) rows: Vec<Vec<String>>,
-    /// How many columns from the left name the row.
+    /// Number of columns from the left that name the row.
     pub(super) names: usize,
-    /// The page shows it only when asked: a chart says the same.
+    /// Whether the page hides it until a click, since a chart shows the same.
     pub(super) folded: bool,
 }
 
 impl Table {
-    /// Without the columns in which no row has anything.
+    /// Removes the columns that are empty in every row.
     pub(super) fn without_empty_columns(mut self) -> Self {
         for i in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[i].is_empty()) {

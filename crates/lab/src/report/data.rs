@@ -1,4 +1,4 @@
-//! A directory of an experiment, ready to be asked.
+//! A directory of an experiment, loaded for reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,49 +12,49 @@ use super::metric::Metric;
 use super::sample::{Sample, Value};
 use crate::experiment::{self, Axis, Cell, Conditions, Outcome, Run, Spec};
 
-/// An experiment with what was measured.
+/// An experiment with its measurements.
 #[derive(Debug)]
 pub(super) struct Data {
     /// Name of the experiment.
     pub(super) name: String,
-    /// As it was run: with what `--quick` changes, if it was.
+    /// The experiment as it was run, with the changes of `--quick` if it was used.
     pub(super) spec: Spec,
-    /// What is to be shown.
+    /// Figures of the report.
     pub(super) figures: Vec<Figure>,
-    /// Sessions of other conditions than the latest, which are not shown.
+    /// Number of sessions of other conditions than the latest, which are not shown.
     pub(super) other_conditions: usize,
-    /// Attempts that were repeated because the machine disturbed them or another
-    /// session of their run.
+    /// Number of attempts that were repeated because the machine disturbed them or another session
+    /// of their run.
     pub(super) repeated: usize,
     /// Attempts that failed and were repeated.
     pub(super) failed_before: usize,
-    /// Why the first of these failed.
+    /// Reason of the first of these failures.
     pub(super) failed_because: Option<String>,
     runs: Vec<Run>,
     index: BTreeMap<(String, Cell), Vec<usize>>,
 }
 
-/// Sessions by what became of them.
+/// Counts of sessions by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// All, without warm-up.
+    /// All sessions, without warm-up.
     pub(super) sessions: usize,
     /// Sessions of warm-up.
     pub(super) warmup: usize,
-    /// Given up at the time limit.
+    /// Sessions given up at the time limit.
     pub(super) timed_out: usize,
-    /// Failed.
+    /// Failed sessions.
     pub(super) failed: usize,
-    /// The machine disturbed them in the last attempt, too.
+    /// Sessions that the machine disturbed in the last attempt, too.
     pub(super) disturbed: usize,
 }
 
 impl Data {
     /// Reads `experiment.toml` and `runs.jsonl` of a directory. `figures` is the text of an
-    /// experiment whose figures are shown instead.
+    /// experiment whose figures replace those of the directory.
     ///
     /// # Errors
-    /// If a file is missing or wrong, or there is no session.
+    /// If a file is missing or wrong, or no session exists.
     pub(super) fn load(dir: &Path, figures: Option<&str>) -> Result<Self, ReportError> {
         let path = dir.join("experiment.toml");
         let text =
@@ -67,7 +67,7 @@ impl Data {
         Self::new(&text, figures.unwrap_or(&text), runs)
     }
 
-    /// The same from an experiment's text and its records, of which there is at least one.
+    /// Makes the data from an experiment's text and its records, of which at least one exists.
     ///
     /// # Errors
     /// If the text is wrong.
@@ -84,7 +84,7 @@ impl Data {
         let failed_before = repeated.iter().filter(failed).count();
         let mut errors = repeated.iter().filter(failed).map(|run| run.error.clone());
         let failed_because = errors.next().flatten();
-        // Figures name the arms and values of the whole experiment, also where a part was run.
+        // Figures name the arms and values of the whole experiment, also after a run of a part.
         let whole = Spec::parse(&name, figures, false)?;
         let figures = Figure::all(&whole).map_err(|source| ReportError::Figure {
             name: name.clone(),
@@ -110,17 +110,17 @@ impl Data {
         })
     }
 
-    /// What all sessions have in common.
+    /// Returns the common conditions of all sessions.
     pub(super) fn conditions(&self) -> Option<&Conditions> {
         self.runs.last().map(|run| &run.conditions)
     }
 
-    /// All sessions, warm-up included.
+    /// Returns all sessions, warm-up included.
     pub(super) fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// How many sessions there are, and what became of them.
+    /// Counts the sessions by outcome.
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for run in &self.runs {
@@ -136,23 +136,24 @@ impl Data {
         tally
     }
 
-    /// Sessions of an arm in a cell, warm-up included.
+    /// Returns the sessions of an arm in a cell, warm-up included.
     pub(super) fn all_sessions(&self, cell: &Cell, arm: &str) -> impl Iterator<Item = &Run> {
         let found = self.index.get(&(arm.to_owned(), cell.clone()));
         found.into_iter().flatten().map(|i| &self.runs[*i])
     }
 
-    /// Sessions of an arm in a cell, without warm-up.
+    /// Returns the sessions of an arm in a cell, without warm-up.
     pub(super) fn sessions(&self, cell: &Cell, arm: &str) -> impl Iterator<Item = &Run> {
         self.all_sessions(cell, arm).filter(|run| !run.warmup)
     }
 
-    /// A metric of these sessions.
+    /// Returns a metric of the sessions of an arm in a cell.
     pub(super) fn sample(&self, cell: &Cell, arm: &str, metric: &Metric) -> Sample {
         sample(self.sessions(cell, arm), metric)
     }
 
-    /// How many of these sessions have a label of this value, and how many have the label.
+    /// Returns the number of these sessions with this value of a label, and of those with the
+    /// label.
     pub(super) fn share(&self, cell: &Cell, arm: &str, label: &str, value: &str) -> (usize, usize) {
         let labels = self.sessions(cell, arm).filter_map(|run| run.label(label));
         labels.fold((0, 0), |(hits, all), found| {
@@ -160,7 +161,7 @@ impl Data {
         })
     }
 
-    /// The arms that a figure shows and that were measured, in its order.
+    /// Returns the measured arms of a figure, in its order.
     pub(super) fn arms<'a>(&'a self, common: &'a Common) -> Vec<&'a str> {
         let names: Vec<&str> = match common.arms.is_empty() {
             true => self.spec.arms.iter().map(|arm| arm.name.as_str()).collect(),
@@ -170,13 +171,13 @@ impl Data {
         names.into_iter().filter(measured).collect()
     }
 
-    /// Place of an arm in the experiment, which gives its colour on the whole page.
+    /// Returns the index of an arm in the experiment, which gives its colour on the whole page.
     pub(super) fn arm_index(&self, name: &str) -> usize {
         let found = self.spec.arms.iter().position(|arm| arm.name == name);
         found.unwrap_or(self.spec.arms.len())
     }
 
-    /// The cells that a figure shows, in the order of the file.
+    /// Returns the cells of a figure, in the order of the file.
     pub(super) fn cells(&self, common: &Common) -> Vec<Cell> {
         let seed = self
             .conditions()
@@ -186,14 +187,14 @@ impl Data {
         cells
     }
 
-    /// The values of an axis that `cells` have, in the order of the file.
+    /// Returns the values of an axis in `cells`, in the order of the file.
     pub(super) fn values(&self, axis: Axis, cells: &[Cell]) -> Vec<String> {
         let all = self.spec.axes.get(&axis).map_or(&[][..], Vec::as_slice);
         let has = |value: &&String| cells.iter().any(|cell| cell.get(axis) == Some(value));
         all.iter().filter(has).cloned().collect()
     }
 
-    /// The axes of which `cells` have several values.
+    /// Returns the axes with several values in `cells`.
     pub(super) fn varied(&self, cells: &[Cell]) -> Vec<Axis> {
         let axes = self.spec.axes.keys().copied();
         axes.filter(|axis| self.values(*axis, cells).len() > 1)
@@ -201,20 +202,20 @@ impl Data {
     }
 }
 
-/// Seed of the bootstrap of a comparison in a cell: the same data gives the same report.
+/// Returns the seed of a comparison's bootstrap in a cell: the same data give the same report.
 pub(super) fn bootstrap_seed(cell: &Cell, arms: &[&str]) -> u64 {
     let text = format!("{cell} {}", arms.join(" "));
     let words: Vec<u64> = text.bytes().map(u64::from).collect();
     derive_seed(0, &words)
 }
 
-/// A metric of these sessions, by their run.
+/// Returns a metric of these sessions, by their run.
 pub(super) fn sample<'a>(runs: impl IntoIterator<Item = &'a Run>, metric: &Metric) -> Sample {
     let of_run = |run: &Run| Some((run.repeat, value(run, metric)?));
     runs.into_iter().filter_map(of_run).collect()
 }
 
-/// What a session says of a metric; `None` if nothing.
+/// Returns a session's value of a metric, if it has one.
 fn value(run: &Run, metric: &Metric) -> Option<Value> {
     let measured = run.metric(&metric.name);
     match run.outcome {

@@ -1,4 +1,4 @@
-//! Why a report could not be made.
+//! Errors of making a report.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::figure::FigureError;
 use crate::experiment::{RecordError, SpecError};
 
-/// Why a report could not be made.
+/// The reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -16,9 +16,9 @@ pub enum ReportError {
         path.display()
     )]
     Experiment {
-        /// The file that was not there.
+        /// The missing file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -28,7 +28,7 @@ pub enum ReportError {
     /// The records are wrong.
     #[error(transparent)]
     Records(#[from] RecordError),
-    /// There is nothing to show.
+    /// The records have no session.
     #[error("{} holds no session: run the experiment first", path.display())]
     Empty {
         /// The records.
@@ -39,7 +39,7 @@ pub enum ReportError {
     Figure {
         /// Name of the experiment.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         #[source]
         source: FigureError,
     },
@@ -51,7 +51,7 @@ pub enum ReportError {
     Write {
         /// The page.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

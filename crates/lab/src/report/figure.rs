@@ -1,4 +1,4 @@
-//! `[[figure]]`: what a report shows. `docs/reports.md` describes every key.
+//! `[[figure]]`: the figures of a report. `docs/reports.md` describes every key.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ mod kind;
 #[cfg(test)]
 mod tests;
 
-/// Why a `[[figure]]` cannot be drawn.
+/// The reason why a `[[figure]]` cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {why}", self.place())]
 pub struct FigureError {
-    /// Which, counted from 1.
+    /// Number of the figure, counted from 1.
     pub number: usize,
-    /// Its title, if it has one.
+    /// Title of the figure, if it has one.
     pub title: Option<String>,
-    /// What is wrong, and what is expected.
+    /// The mistake, and the expected value.
     pub why: String,
 }
 
 impl FigureError {
-    /// `figure 2 (`Load times`)`.
+    /// Formats the figure's place as `figure 2 (`Load times`)`.
     pub fn place(&self) -> String {
         match &self.title {
             Some(title) => format!("figure {} (`{title}`)", self.number),
@@ -44,7 +44,7 @@ impl FigureError {
 pub struct Figure {
     /// The keys that every kind takes.
     pub common: Common,
-    /// What is drawn.
+    /// Kind of the figure.
     pub kind: Kind,
 }
 
@@ -52,25 +52,25 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Common {
-    /// Its heading.
+    /// Heading of the figure.
     pub title: String,
-    /// What to see in it.
+    /// Explanation of the figure.
     pub text: Option<String>,
     /// Only these cells.
     #[serde(default, rename = "where")]
     pub cells: Filter,
-    /// What is shown. Default `load_ms`.
+    /// Metric of the figure. Default `load_ms`.
     #[serde(default = "load_ms")]
     pub metric: String,
     /// Only these arms, in this order. Default all, in the order of the file.
     #[serde(default)]
     pub arms: Vec<String>,
-    /// What the paper says, in words.
+    /// The paper's result, in words.
     pub paper: Option<String>,
     /// The paper's numbers, in the metric's unit.
     #[serde(default)]
     pub paper_values: Vec<PaperValue>,
-    /// What is to be reached: result and bound, such as `excess_worst = "<= 2%"`.
+    /// Goals by result and bound, such as `excess_worst = "<= 2%"`.
     #[serde(default)]
     pub goal: BTreeMap<String, Bound>,
 }
@@ -94,23 +94,22 @@ const COMMON: [&str; 8] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperValue {
-    /// Where in the sweep; axes that are not given do not matter.
+    /// Cell of the number; missing axes do not matter.
     #[serde(default)]
     pub cell: BTreeMap<Axis, String>,
-    /// The arm of ours that corresponds; not given for a gain.
+    /// Our arm that corresponds to it; missing for a gain.
     pub arm: Option<String>,
-    /// In the metric's unit; a gain in per cent.
+    /// Value in the metric's unit; a gain is in per cent.
     pub value: f64,
-    /// Share of the sessions that had the figure's label, per cent.
+    /// Share of the sessions with the figure's label, in per cent.
     pub share: Option<f64>,
 }
 
 impl Figure {
-    /// The figures of an experiment, in order.
+    /// Returns the figures of an experiment, in order.
     ///
     /// # Errors
-    /// If a key is unknown, missing or wrong, or names an arm or axis that the experiment
-    /// does not have.
+    /// If a key is unknown, missing or wrong, or names an arm or axis that the experiment lacks.
     pub fn all(spec: &Spec) -> Result<Vec<Self>, FigureError> {
         let parse = |(i, table): (usize, &Table)| {
             let error = |why| FigureError {

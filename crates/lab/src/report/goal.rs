@@ -1,4 +1,4 @@
-//! What is to be reached, and whether it was.
+//! Goals of a report, and whether they were reached.
 
 use serde::Deserialize;
 
@@ -9,12 +9,12 @@ use super::sample::{Sample, Value};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Bound {
-    most: bool,
+    is_upper: bool,
     value: f64,
     unit: String,
 }
 
-/// Units of a bound, with what one is in the results' own unit.
+/// Units of a bound, with the size of each in the results' own unit.
 const UNITS: [(&str, f64); 6] = [
     ("%", 0.01),
     ("ms", 1.0),
@@ -36,7 +36,7 @@ impl TryFrom<String> for Bound {
 
 impl Bound {
     fn parse(text: &str) -> Option<Self> {
-        let (most, rest) = match text.strip_prefix("<=") {
+        let (is_upper, rest) = match text.strip_prefix("<=") {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix(">=")?),
         };
@@ -45,7 +45,7 @@ impl Bound {
         let (number, unit) = rest.split_at(end.unwrap_or(rest.len()));
         let (unit, _) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
         Some(Self {
-            most,
+            is_upper,
             value: number.parse().ok()?,
             unit: (*unit).to_owned(),
         })
@@ -56,29 +56,29 @@ impl Bound {
         unit.map_or(1.0, |(_, factor)| *factor)
     }
 
-    /// Whether a result meets it. Shares are given as such: 0.02 meets `<= 2%`. Nothing says of
-    /// what is only known to be more than some value that it is at most the bound.
+    /// Whether a result meets the bound. Shares are fractions: 0.02 meets `<= 2%`. A value that is
+    /// only known as a lower limit never meets an upper bound.
     pub(super) fn met(&self, result: Value) -> bool {
         let limit = self.limit();
         // 95 % is not exactly 0.95.
         let rounding = limit.abs() * 1e-9;
         match result {
-            Value::Exact(value) if self.most => value <= limit + rounding,
-            Value::Exact(value) | Value::Over(value) if !self.most => value >= limit - rounding,
+            Value::Exact(value) if self.is_upper => value <= limit + rounding,
+            Value::Exact(value) | Value::Over(value) if !self.is_upper => value >= limit - rounding,
             _ => false,
         }
     }
 
-    /// The bound in words: `at most 2 %`.
+    /// Formats the bound in words: `at most 2 %`.
     pub(super) fn text(&self) -> String {
-        let word = if self.most { "at most" } else { "at least" };
+        let word = if self.is_upper { "at most" } else { "at least" };
         let number = metric::trimmed(self.value);
         format!("{word} {number} {}", self.unit)
             .trim_end()
             .to_owned()
     }
 
-    /// A result in the bound's unit; `> 2 %` where it is more than that.
+    /// Formats a result in the bound's unit, or as `> 2 %` if it is a lower limit.
     pub(super) fn result(&self, result: Value) -> String {
         match result {
             Value::Exact(value) => self.number(value),
@@ -101,25 +101,25 @@ impl Bound {
         }
     }
 
-    /// The limit itself, as results are given.
+    /// Returns the limit itself, in the results' unit.
     pub(super) fn limit(&self) -> f64 {
         self.value * self.factor()
     }
 }
 
-/// Which value of a sample a goal is set for.
+/// The value of a sample for which a goal is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     /// The median.
     Median,
-    /// What 99 of 100 do not exceed.
+    /// The value that 99 of 100 do not exceed.
     P99,
-    /// The greatest.
+    /// The largest.
     Worst,
 }
 
 impl Of {
-    /// The metric that a goal's name begins with, and which of its values is meant.
+    /// Splits a goal's name into its metric and its value of a sample.
     pub(super) fn split(name: &str) -> (&str, Self) {
         let suffixes = [("_p99", Self::P99), ("_worst", Self::Worst)];
         let found = suffixes
@@ -128,7 +128,7 @@ impl Of {
         found.unwrap_or((name, Self::Median))
     }
 
-    /// That value.
+    /// Returns this value of a sample.
     pub(super) fn value(self, sample: &Sample) -> Option<Value> {
         match self {
             Self::Median => sample.median(),
@@ -137,7 +137,7 @@ impl Of {
         }
     }
 
-    /// In words.
+    /// Returns the value's name in words.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Median => "each median",
@@ -147,21 +147,21 @@ impl Of {
     }
 }
 
-/// A goal with what was reached.
+/// A goal with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Goal {
-    /// Of what: `adaptive: worst excess over the best fixed arm`.
+    /// Subject of the goal: `adaptive: worst excess over the best fixed arm`.
     pub(super) what: String,
     /// The bound in words.
     pub(super) bound: String,
-    /// The result; `None` if there was nothing to compute it from.
+    /// The result; `None` without data.
     pub(super) reached: Option<String>,
-    /// Whether it meets the bound; not if there is no result.
+    /// Whether the result meets the bound; false without a result.
     pub(super) met: bool,
 }
 
 impl Goal {
-    /// Holds a result against its bound.
+    /// Compares a result with its bound.
     pub(super) fn of(what: String, bound: &Bound, result: Option<Value>) -> Self {
         Self {
             what,
@@ -197,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_known_to_be_more_meets_no_upper_bound() {
-        let most = Bound::parse("<= 2%").unwrap();
-        assert!(!most.met(Value::Over(0.01)) && !most.met(Value::Failed));
-        assert_eq!(most.result(Value::Over(0.01)), "> 1.00 %");
+    fn a_lower_limit_meets_no_upper_bound() {
+        let upper = Bound::parse("<= 2%").unwrap();
+        assert!(!upper.met(Value::Over(0.01)) && !upper.met(Value::Failed));
+        assert_eq!(upper.result(Value::Over(0.01)), "> 1.00 %");
         let least = Bound::parse(">= 2%").unwrap();
         assert!(least.met(Value::Over(0.02)) && !least.met(Value::Over(0.01)));
         assert!(!least.met(Value::Failed));

@@ -1,4 +1,4 @@
-//! A report as one HTML page that needs nothing else.
+//! A report as one self-contained HTML page.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::plot::escape;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The report in HTML.
+/// Returns the report in HTML.
 pub(super) fn page(page: &Page) -> String {
     let mut body = header(page);
     for warning in &page.warnings {
@@ -23,7 +23,7 @@ pub(super) fn page(page: &Page) -> String {
     document(&page.title, &body)
 }
 
-/// A page that links the reports of several experiments: file and report.
+/// Returns a page with links to the reports of several experiments, as file and report.
 pub(super) fn index(pages: &[(String, Page)]) -> String {
     let mut body = String::from("<header><h1>Reports</h1></header>\n<ul class=\"index\">\n");
     for (href, page) in pages {
@@ -145,7 +145,7 @@ fn chart(out: &mut String, chart: &Chart) {
     out.push_str("</div>\n");
 }
 
-/// The sign of a legend's entry as a small picture.
+/// Returns the sign of a legend's entry as a small picture.
 fn sign(entry: &Key) -> String {
     let picture = |body: &str| {
         format!(
@@ -178,7 +178,7 @@ fn sign(entry: &Key) -> String {
     }
 }
 
-/// Tables that a chart stands for come together, to be unfolded.
+/// Writes the tables that repeat a chart together, hidden until a click.
 fn tables(out: &mut String, section: &Section) {
     let all = || {
         section.blocks.iter().filter_map(|block| match block {
@@ -201,7 +201,7 @@ fn tables(out: &mut String, section: &Section) {
 fn table(out: &mut String, table: &Table) {
     let class = match table.columns.iter().all(String::is_empty) {
         true => r#" class="pairs""#,
-        // Intervals go below their medians where there are many of them.
+        // Intervals go below their medians in tables with many of them.
         false if table.columns.len() > 7 => r#" class="wide""#,
         false => "",
     };
@@ -247,7 +247,7 @@ fn name_class(column: usize, table: &Table) -> &'static str {
     }
 }
 
-/// A cell; what is in brackets behind a number is set smaller.
+/// Formats a cell, with the brackets behind a number in a smaller font.
 fn median(cell: &str) -> String {
     match cell.split_once(" [") {
         Some((value, interval)) => format!(
@@ -259,7 +259,7 @@ fn median(cell: &str) -> String {
     }
 }
 
-/// All goals, each with the figure that it belongs to.
+/// Writes all goals, each with its figure.
 fn goals(out: &mut String, page: &Page) {
     if page.goals().next().is_none() {
         return;

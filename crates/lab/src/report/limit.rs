@@ -1,15 +1,16 @@
-//! The physical limit: how fast a path could be at best.
+//! The physical limit: the shortest possible load time over a path.
 //!
-//! `n_rtt × RTT + wire bytes / (rate × (1 − loss))`. No arm can be faster that obeys slow start:
+//! It is `n_rtt × RTT + wire bytes / (rate × (1 − loss))`. No arm that obeys slow start can be
+//! faster.
 //!
-//! - `n_rtt` counts one round trip for the handshake (QUIC's, RFC 9001; TCP and TLS take two),
-//!   one for each request that has to wait for the response before it, and what slow start
-//!   leaves idle: from an initial window of ten packets (RFC 6928) that doubles each round
-//!   trip, a round that sends `W` packets of a bandwidth-delay product of `B` leaves
-//!   `1 − W / B` of it idle, until the window fills the path or all has been sent.
-//! - wire bytes are the bodies in packets of 1500 B with 1448 B of payload (IPv4 and TCP with
-//!   timestamps; QUIC carries a little less) and what the link adds to each.
-//! - each lost packet is sent again: `1 − loss` of the rate is left.
+//! - `n_rtt` counts one round trip for the handshake (QUIC's, RFC 9001; TCP and TLS take two). It
+//!   counts one more for each request that waits for the response before it. It also counts the
+//!   idle time of slow start, whose window of ten packets (RFC 6928) doubles each round trip. A
+//!   round that sends `W` packets over a bandwidth-delay product of `B` leaves `1 − W / B` of it
+//!   idle. That ends once the window fills the path or all has been sent.
+//! - Wire bytes are the bodies in packets of 1500 B, and the link's addition to each packet. A
+//!   packet has 1448 B of payload (IPv4 and TCP with timestamps; QUIC carries a little less).
+//! - Each lost packet is sent again: `1 − loss` of the rate remains.
 
 use hikyaku_units::ByteSize;
 
@@ -19,11 +20,11 @@ use crate::experiment::{Axis, Cell, Links, Spec};
 const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 const INITIAL_WINDOW: f64 = 10.0;
-/// Of a link that does not say otherwise, see `hikyaku_netsim::LinkConfig`.
+/// Default of a link, see `hikyaku_netsim::LinkConfig`.
 const OVERHEAD: i64 = 14;
 
-/// The limit of a metric in a cell, in ms; `None` where it has none: metrics that are no load
-/// times, links without a rate.
+/// Returns the limit of a metric in a cell, in ms. It is `None` for metrics that are no load times,
+/// and for links without a rate.
 pub(super) fn limit_ms(spec: &Spec, cell: &Cell, metric: &Metric) -> Option<f64> {
     let links = spec.links(cell).ok()?;
     match metric.name.as_str() {
@@ -41,7 +42,7 @@ pub(super) fn limit_ms(spec: &Spec, cell: &Cell, metric: &Metric) -> Option<f64>
     }
 }
 
-/// Bytes of all bodies of a session.
+/// Returns the bytes of all bodies of a session.
 fn bodies(spec: &Spec, cell: &Cell) -> f64 {
     let Some((last, others)) = spec.workload.files.split_last() else {
         return 0.0;
@@ -76,8 +77,8 @@ fn of_transfer(links: &Links, bytes: f64, round_trips: f64) -> Option<f64> {
     Some((round_trips + idle) * rtt + packets * wire_packet / (rate * (1.0 - loss)))
 }
 
-/// Round trips that slow start leaves idle while it sends so many packets over a path that
-/// holds `bdp` packets.
+/// Returns the idle round trips of slow start, while it sends `packets` over a path that holds
+/// `bdp` packets.
 fn slow_start(packets: f64, bdp: f64) -> f64 {
     let (mut window, mut sent, mut idle) = (INITIAL_WINDOW, 0.0, 0.0);
     while window < bdp && sent + window < packets {

@@ -1,4 +1,4 @@
-//! A report as Markdown: its tables and goals, to be committed.
+//! A report as Markdown: its tables and goals, for a repository.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::content::{Block, Section, Table};
 use super::goal::Goal;
 use super::page::Page;
 
-/// The report in Markdown.
+/// Returns the report in Markdown.
 pub(super) fn page(page: &Page) -> String {
     let mut out = format!("# {}\n\n{}\n\n", text(&page.title), text(&page.question));
     if let Some(paper) = &page.paper {
@@ -94,7 +94,7 @@ fn table(out: &mut String, table: &Table) {
     out.push('\n');
 }
 
-/// On one line, with nothing that ends a table's cell or begins an element.
+/// Formats a text on one line, without characters that end a table's cell or begin an element.
 fn text(text: &str) -> String {
     text.replace('|', "\\|")
         .replace('<', "&lt;")
@@ -103,7 +103,7 @@ fn text(text: &str) -> String {
         .join(" ")
 }
 
-/// With an upper-case first letter.
+/// Returns the text with an upper-case first letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     // A name with digits, such as `h2-cubic` or `200 Mbit/s`, stays as it is.

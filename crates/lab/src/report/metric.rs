@@ -1,4 +1,4 @@
-//! What metrics are called, in which unit they are, and how their values are written.
+//! Names and units of metrics, and the format of their values.
 
 use std::fmt::Write as _;
 
@@ -24,11 +24,11 @@ pub(super) enum Unit {
 /// A metric of the records.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Metric {
-    /// Its name in records, such as `load_ms`.
+    /// Name of the metric in records, such as `load_ms`.
     pub(super) name: String,
-    /// For people: `load time`.
+    /// Name of the metric for people: `load time`.
     pub(super) label: String,
-    /// In which it is recorded.
+    /// Unit of its recorded values.
     pub(super) unit: Unit,
 }
 
@@ -78,7 +78,7 @@ const SUFFIXES: [(&str, Unit); 7] = [
 ];
 
 impl Metric {
-    /// The metric, or series, of that name: `goodput_mbps.FLOW` is that of one flow.
+    /// Returns the metric, or series, of that name: `goodput_mbps.FLOW` is that of one flow.
     pub(super) fn named(name: &str) -> Self {
         let (base, flow) = match name.split_once('.') {
             Some((base, flow)) => (base, Some(flow)),
@@ -107,7 +107,7 @@ impl Metric {
         matches!(self.name.as_str(), "load_ms" | "response_ms")
     }
 
-    /// A value with its unit; `> 120 s` where the session was given up.
+    /// Formats a value with its unit, or as `> 120 s` if the session was given up.
     pub(super) fn value(&self, value: Value) -> String {
         match value {
             Value::Exact(value) => self.unit.text(value),
@@ -116,14 +116,14 @@ impl Metric {
         }
     }
 
-    /// A median with its interval in brackets: `447 ms [440–452]`.
+    /// Formats a median with its interval in brackets: `447 ms [440–452]`.
     pub(super) fn median(&self, median: Value, interval: Option<Interval>) -> String {
         let text = self.value(median);
         let Some(interval) = interval else {
             return text;
         };
         let known = (median.exact(), interval.low.exact(), interval.high.exact());
-        // The limits share the median's unit where all three are known.
+        // The limits share the median's unit if all three are known.
         match known {
             (Some(median), Some(low), Some(high)) => {
                 let [low, high] = [low, high].map(|limit| self.unit.bare(limit, median));
@@ -138,7 +138,7 @@ impl Metric {
 }
 
 impl Unit {
-    /// Scales with their names, ascending: the first is for values below all others.
+    /// Returns the scales with their names, ascending: the first is for values below all others.
     const fn scales(self) -> &'static [(f64, &'static str)] {
         match self {
             Self::Millis => &[(1.0, "ms"), (1e3, "s")],
@@ -152,7 +152,7 @@ impl Unit {
 
     fn scale(self, value: f64) -> (f64, &'static str) {
         let scales = self.scales();
-        // Zero and what rounds to the next scale are written in the better one.
+        // Zero and values that round up to the next scale are written in the better one.
         let found = scales
             .iter()
             .rev()
@@ -163,7 +163,7 @@ impl Unit {
         *found.unwrap_or(&scales[0])
     }
 
-    /// `447 ms`, `1.06 s`, `132 Mbit/s`: three significant digits.
+    /// Formats a value with three significant digits: `447 ms`, `1.06 s`, `132 Mbit/s`.
     pub(super) fn text(self, value: f64) -> String {
         let (scale, name) = self.scale(value);
         let number = digits(value / scale);
@@ -174,12 +174,12 @@ impl Unit {
         }
     }
 
-    /// The number alone, in the scale that `reference` is written in.
+    /// Formats the number alone, in the scale of `reference`.
     pub(super) fn bare(self, value: f64, reference: f64) -> String {
         digits(value / self.scale(reference).0)
     }
 
-    /// A tick's text: as [`Self::text`], without needless zeros.
+    /// Formats a tick as [`Self::text`] does, without needless zeros.
     pub(super) fn tick(self, value: f64) -> String {
         let (scale, name) = self.scale(value);
         let number = trimmed(value / scale);
@@ -191,7 +191,7 @@ impl Unit {
     }
 }
 
-/// Three significant digits, but no fewer than all in front of the point.
+/// Formats three significant digits, but at least all in front of the point.
 pub(super) fn digits(value: f64) -> String {
     let magnitude = value.abs();
     let places = match magnitude {
@@ -209,12 +209,12 @@ pub(super) fn digits(value: f64) -> String {
     ))
 }
 
-/// With a real minus sign, as wide as a plus.
+/// Replaces the minus by a real minus sign, as wide as a plus.
 fn minus(number: &str) -> String {
     number.replace('-', "−")
 }
 
-/// Up to four significant digits, without zeros at the end.
+/// Formats up to four significant digits, without zeros at the end.
 pub(super) fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     match text.trim_end_matches('0').trim_end_matches('.') {
@@ -223,7 +223,7 @@ pub(super) fn trimmed(value: f64) -> String {
     }
 }
 
-/// A signed share: `+3.1 %`, `−12 %`, with a real minus sign.
+/// Formats a signed share: `+3.1 %`, `−12 %`, with a real minus sign.
 pub(super) fn signed_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.is_infinite() {
@@ -240,7 +240,7 @@ pub(super) fn signed_percent(share: f64) -> String {
     format!("{sign}{number} %")
 }
 
-/// A share of 1: `97.3 %`.
+/// Formats a share of 1: `97.3 %`.
 pub(super) fn percent(share: f64) -> String {
     // Adding zero turns -0 into 0.
     let percent = share * 100.0 + 0.0;

@@ -1,8 +1,8 @@
-//! Reports: from the records of an experiment to a page that people read.
+//! Reports: from the records of an experiment to a page for people.
 //!
-//! A directory of `lab run` or `lab sim` becomes one HTML page that needs nothing else, and a
-//! Markdown file with the same numbers. What is shown is said by the experiment's `[[figure]]`
-//! parts; `docs/reports.md` describes them, and how everything is computed.
+//! A directory of `lab run` or `lab sim` becomes one self-contained HTML page, and a Markdown file
+//! with the same numbers. The experiment's `[[figure]]` parts define its content. `docs/reports.md`
+//! describes them, and the computation of every number.
 
 mod axis;
 mod content;
@@ -33,23 +33,24 @@ use self::data::Data;
 use self::page::Page;
 use crate::experiment;
 
-/// What `hikyaku lab report` takes.
+/// Arguments of `hikyaku lab report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArgs {
     /// Directories that `lab run` or `lab sim` wrote
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// The page; of several directories the page that links theirs [default: DIR/report.html,
-    /// of several index.html beside the first]. The Markdown file is beside each page
+    /// Path of the page. For several directories it is the page with links to theirs [default:
+    /// DIR/report.html, of several index.html beside the first]. The Markdown file is beside each
+    /// page
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Shows the figures of this experiment instead of those of the file that was run
+    /// Shows the figures of this experiment instead of those of the run's file
     #[arg(long, value_name = "NAME|FILE")]
     pub figures: Option<String>,
 }
 
-/// Writes the reports and tells where they are. The exit status is 0 also where goals were
-/// missed: a report tells, it does not judge.
+/// Writes the reports and prints their paths. The exit status is 0 even if goals were missed, since
+/// a report only shows results.
 ///
 /// # Errors
 /// If a directory cannot be read, a figure is wrong, or a page cannot be written.
@@ -69,7 +70,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<u8, ReportError> {
         };
         write(&file, &html::page(&page))?;
         write(&file.with_extension("md"), &markdown::page(&page))?;
-        tell(out, &file, &page)?;
+        print_result(out, &file, &page)?;
         pages.push((file, page));
     }
     if !single {
@@ -83,7 +84,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<u8, ReportError> {
     Ok(0)
 }
 
-fn tell(out: &mut dyn Write, file: &Path, page: &Page) -> Result<(), ReportError> {
+fn print_result(out: &mut dyn Write, file: &Path, page: &Page) -> Result<(), ReportError> {
     let missed = page.goals().filter(|goal| !goal.met).count();
     let goals = match (page.goals().count(), missed) {
         (0, _) => String::new(),
@@ -96,7 +97,8 @@ fn beside(dir: &Path) -> PathBuf {
     dir.parent().unwrap_or(Path::new("")).join("index.html")
 }
 
-/// The way from a directory to a file, as a link; the absolute path where there is none below it.
+/// Returns the path from a directory to a file, as a link; the absolute path if the file is not
+/// below it.
 fn relative(file: &Path, base: &Path) -> String {
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let base = if base.as_os_str().is_empty() {

@@ -1,4 +1,4 @@
-//! All that a report says of an experiment.
+//! The content of a report on an experiment.
 
 use super::content::{Section, Table};
 use super::data::{Data, Tally};
@@ -11,26 +11,26 @@ use crate::experiment::{Backend, Conditions, Outcome, Run};
 pub(super) struct Page {
     /// Name of the experiment.
     pub(super) name: String,
-    /// Its title.
+    /// Title of the experiment.
     pub(super) title: String,
-    /// What it answers.
+    /// Question that the experiment answers.
     pub(super) question: String,
     /// Part of a paper that it repeats.
     pub(super) paper: Option<String>,
-    /// How many sessions, and what became of them.
+    /// Counts of the sessions by outcome.
     pub(super) tally: Tally,
-    /// What is to be told before anything else.
+    /// Warnings at the beginning of the report.
     pub(super) warnings: Vec<String>,
     /// The figures.
     pub(super) sections: Vec<Section>,
     /// Machine, versions, seed.
     pub(super) conditions: Table,
-    /// Runs it again.
+    /// Commands that run it again.
     pub(super) commands: Vec<String>,
 }
 
 impl Page {
-    /// The report on what was measured.
+    /// Makes the report on the data.
     pub(super) fn of(data: &Data) -> Self {
         let sections = data
             .figures
@@ -49,12 +49,12 @@ impl Page {
         }
     }
 
-    /// The goals of all sections.
+    /// Returns the goals of all sections.
     pub(super) fn goals(&self) -> impl Iterator<Item = &Goal> {
         self.sections.iter().flat_map(|section| &section.goals)
     }
 
-    /// `1,234 sessions, 12 of warm-up, 3 timed out`.
+    /// Formats the counts as `1,234 sessions, 12 of warm-up, 3 timed out`.
     pub(super) fn sessions(&self) -> String {
         let tally = &self.tally;
         let mut parts = vec![plural(tally.sessions, "session")];
@@ -74,8 +74,8 @@ impl Page {
     }
 }
 
-/// Measure the same again, with the commit that was measured as the shell's comment: one call for each that
-/// has added sessions.
+/// Returns the commands that measure the same again: one for each call that has added sessions. The
+/// measured commit is a comment of the shell.
 fn commands(data: &Data) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for run in data.runs() {
@@ -112,13 +112,13 @@ fn command(data: &Data, conditions: &Conditions) -> String {
     command
 }
 
-/// Where the sessions ran: a cross-check is not where the experiment says.
+/// Returns the backend of the sessions, which in a cross-check is not the experiment's.
 fn backend(data: &Data) -> Backend {
     let run = data.runs().first();
     run.map_or(data.spec.backend, |run| run.backend)
 }
 
-/// For a shell.
+/// Quotes an argument for a shell.
 fn quoted(argument: &str) -> String {
     let plain =
         |character: char| character.is_ascii_alphanumeric() || "-_=.,/%:+".contains(character);
@@ -133,7 +133,7 @@ fn plural(n: usize, what: &str) -> String {
     format!("{n} {what}{s}")
 }
 
-/// What makes the figures worth less, told openly.
+/// Returns the facts that reduce the value of the figures.
 fn warnings(data: &Data) -> Vec<String> {
     let tally = data.tally();
     let mut warnings = vec![];
@@ -233,7 +233,7 @@ fn sha(hash: &str) -> String {
     }
 }
 
-/// First and last begin of a session, in whole seconds.
+/// Returns the first and last begin of a session, in whole seconds.
 fn period(runs: &[Run]) -> String {
     let begins = || {
         runs.iter()

@@ -1,4 +1,4 @@
-//! Samples in which some sessions did not end: what can still be said of them.
+//! Samples in which some sessions did not end, and their statistics.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,19 +8,19 @@ use super::stats::{self, MedianRanks};
 #[cfg(test)]
 mod tests;
 
-/// What is known of one session's metric.
+/// The known value of one session's metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
-    /// It was measured.
+    /// The measured value.
     Exact(f64),
-    /// The session was given up at this value: it would have been more.
+    /// The session was given up at this value, so the full value would be larger.
     Over(f64),
-    /// The session failed: worse than any other.
+    /// The session failed, which is worse than any other value.
     Failed,
 }
 
 impl Value {
-    /// Where it ranks: failed sessions after those that were given up, these after all others.
+    /// Returns its rank: failed sessions after those that were given up, these after all others.
     fn rank(self) -> (u8, f64) {
         match self {
             Self::Exact(value) => (0, value),
@@ -29,7 +29,7 @@ impl Value {
         }
     }
 
-    /// The least that it can be.
+    /// Returns the smallest possible value.
     pub(super) fn at_least(self) -> f64 {
         match self {
             Self::Exact(value) | Self::Over(value) => value,
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The value where it is known.
+    /// Returns the value if it is known.
     pub(super) fn exact(self) -> Option<f64> {
         match self {
             Self::Exact(value) => Some(value),
@@ -45,13 +45,13 @@ impl Value {
         }
     }
 
-    /// The order of ranks.
+    /// Compares the ranks.
     pub(super) fn rank_cmp(&self, other: &Self) -> Ordering {
         let ((class, value), (other_class, other_value)) = (self.rank(), other.rank());
         class.cmp(&other_class).then(value.total_cmp(&other_value))
     }
 
-    /// The same of a function of it that never falls.
+    /// Applies a function that never falls.
     pub(super) fn map(self, f: impl Fn(f64) -> f64) -> Self {
         match self {
             Self::Exact(value) => Self::Exact(f(value)),
@@ -60,7 +60,7 @@ impl Value {
         }
     }
 
-    /// Half-way between two values that follow each other.
+    /// Returns the point half-way between two successive values.
     fn midpoint(low: Self, high: Self) -> Self {
         let middle = f64::midpoint(low.at_least(), high.at_least());
         match (low, high) {
@@ -75,19 +75,19 @@ impl Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     values: Vec<Value>,
-    /// The same by run: sessions of one run share a server and what it learned, so that only
-    /// runs are independent.
+    /// Values by run. Sessions of one run share a server and its knowledge, so that only runs are
+    /// independent.
     runs: Vec<Vec<Value>>,
 }
 
-/// Values of runs of one session each.
+/// Makes a sample from runs of one session each.
 impl FromIterator<Value> for Sample {
     fn from_iter<T: IntoIterator<Item = Value>>(values: T) -> Self {
         (0..).zip(values).collect()
     }
 }
 
-/// Values with the number of their run.
+/// Makes a sample from values with the number of their run.
 impl FromIterator<(u32, Value)> for Sample {
     fn from_iter<T: IntoIterator<Item = (u32, Value)>>(values: T) -> Self {
         let mut runs: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
@@ -108,32 +108,32 @@ pub(super) struct Interval {
     pub(super) low: Value,
     /// Upper limit.
     pub(super) high: Value,
-    /// How sure: below 0.95 where there are fewer than six values or runs.
+    /// Confidence: below 0.95 with fewer than six values or runs.
     pub(super) coverage: f64,
 }
 
 impl Sample {
-    /// All values, ascending.
+    /// Returns all values, ascending.
     pub(super) fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has no values.
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// How many runs the values are of.
+    /// Returns the number of runs.
     pub(super) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// How many there are, for people: `30`, or `3 × 10` for three runs of ten sessions.
+    /// Formats the number of values for people: `30`, or `3 × 10` for three runs of ten sessions.
     pub(super) fn size(&self) -> String {
         let (values, runs) = (self.len(), self.runs());
         match self.runs.first() {
@@ -145,7 +145,7 @@ impl Sample {
         }
     }
 
-    /// Those that were measured, ascending.
+    /// Returns the measured values, ascending.
     pub(super) fn exact(&self) -> Vec<f64> {
         self.values
             .iter()
@@ -153,16 +153,16 @@ impl Sample {
             .collect()
     }
 
-    /// The median. With an even number it is half-way between the two middle values.
+    /// Returns the median. With an even number it is half-way between the two middle values.
     pub(super) fn median(&self) -> Option<Value> {
         median(&self.values)
     }
 
-    /// The confidence interval of the median: by order statistics, or where runs have several
-    /// sessions by a bootstrap over the runs. Below six runs it is the range of their medians.
+    /// Returns the confidence interval of the median by order statistics. If runs have several
+    /// sessions, it uses a bootstrap over the runs, and below six runs the range of their medians.
     pub(super) fn interval(&self) -> Option<Interval> {
         let several = self.runs() < self.len();
-        if several && self.runs() >= stats::BOOTSTRAP_LEAST {
+        if several && self.runs() >= stats::MIN_BOOTSTRAP {
             return self.bootstrapped();
         }
         let values = if several {
@@ -196,7 +196,7 @@ impl Sample {
         })
     }
 
-    /// The median of each run, ascending.
+    /// Returns the median of each run, ascending.
     fn run_medians(&self) -> Vec<Value> {
         let of_run = |run: &Vec<Value>| {
             let mut values = run.clone();
@@ -208,19 +208,19 @@ impl Sample {
         medians
     }
 
-    /// The mean: more than that of what is known where a value is not.
+    /// Returns the mean. It is a lower limit if a value is one.
     pub(super) fn mean(&self) -> Option<Value> {
         let known: Vec<f64> = self.values.iter().map(|value| value.at_least()).collect();
         let mean = stats::mean(&known)?;
         Some(self.worst()?.map(|_| mean))
     }
 
-    /// The last by rank.
+    /// Returns the last value by rank.
     pub(super) fn worst(&self) -> Option<Value> {
         self.values.last().copied()
     }
 
-    /// The quantile `p`, type 7 as [`stats::quantile`].
+    /// Returns the quantile `p`, type 7 as [`stats::quantile`].
     pub(super) fn quantile(&self, p: f64) -> Option<Value> {
         let last = self.len().checked_sub(1)?;
         let position = last as f64 * p.clamp(0.0, 1.0);
@@ -237,7 +237,7 @@ impl Sample {
         })
     }
 
-    /// How much larger this sample's median is than another's, as a share of the other's.
+    /// Returns how much larger this sample's median is than another's, as a share of the other's.
     /// `seed` is that of the bootstrap.
     pub(super) fn excess(&self, other: &Self, seed: u64) -> Option<Excess> {
         let (a, b) = (self.median()?, other.median()?);
@@ -260,10 +260,10 @@ impl Sample {
         })
     }
 
-    /// Between which the excess lies, and how surely: by a bootstrap over the runs, and where
-    /// these are too few for one by the exact rank-sum test of the runs' medians.
+    /// Returns the limits of the excess and their confidence, by a bootstrap over the runs. With
+    /// too few runs it uses the exact rank-sum test of the runs' medians.
     fn excess_limits(&self, other: &Self, seed: u64) -> Option<((f64, f64), f64)> {
-        if self.runs().min(other.runs()) < stats::BOOTSTRAP_LEAST {
+        if self.runs().min(other.runs()) < stats::MIN_BOOTSTRAP {
             return self.rank_sum_limits(other);
         }
         let mut values = stats::resampled(&self.runs, &other.runs, seed, |a, b| {
@@ -303,7 +303,7 @@ fn median(sorted: &[Value]) -> Option<Value> {
     })
 }
 
-/// `(a - b) / b` of what is known; 0 where both failed.
+/// Returns `(a - b) / b` of the known values; 0 if both failed.
 fn relative(a: Value, b: Value) -> f64 {
     let (a, b) = (a.at_least(), b.at_least());
     if a == b {
@@ -315,8 +315,8 @@ fn relative(a: Value, b: Value) -> f64 {
     (a - b) / b
 }
 
-/// The confidence of intervals in words: `95 % confidence interval`, `75–94 % ..` where it
-/// differs, `no interval` where there is none. 95 % stands for that and more.
+/// Describes the confidence of intervals in words. It is `95 % confidence interval`, `75–94 % ..`
+/// for differing ones, or `no interval`. 95 % stands for that and more.
 pub(super) fn confidence(coverages: impl IntoIterator<Item = f64>) -> String {
     let percent = |coverage: f64| (coverage.min(stats::CONFIDENCE) * 100.0).round();
     let mut percents: Vec<f64> = coverages
@@ -332,14 +332,14 @@ pub(super) fn confidence(coverages: impl IntoIterator<Item = f64>) -> String {
     }
 }
 
-/// How surely an [`Excess`] is its value.
+/// The certainty of an [`Excess`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Certainty {
     /// Both medians are known.
     Exact,
-    /// The first median was given up: it is this or more.
+    /// The first median was given up: the excess is this or more.
     AtLeast,
-    /// The second median was given up: it is this or less.
+    /// The second median was given up: the excess is this or less.
     AtMost,
     /// Neither median is known.
     Unknown,
@@ -350,20 +350,21 @@ pub(super) enum Certainty {
 pub(super) struct Excess {
     /// `(a - b) / b`, 0.05 for 5 % more.
     pub(super) value: f64,
-    /// Whether the medians were known.
+    /// Certainty of the value.
     pub(super) certainty: Certainty,
     /// Interval of the value; `None` with fewer than two runs.
     pub(super) interval: Option<(f64, f64)>,
-    /// How sure the interval is: 0.95 at least, but of two or three runs, where that cannot
-    /// be had.
+    /// Confidence of the interval: at least 0.95, but less for two or three runs, which do not
+    /// allow it.
     pub(super) coverage: f64,
 }
 
 impl Excess {
-    /// As a value of its own, over where it is this or more; `None` if nothing is known.
+    /// Returns it as a value, which is a lower limit if the excess is one; `None` if nothing is
+    /// known.
     pub(super) fn known(&self) -> Option<Value> {
         match self.certainty {
-            // What is at most this counts as no better.
+            // An upper limit counts as no better.
             Certainty::Exact | Certainty::AtMost => Some(Value::Exact(self.value)),
             Certainty::AtLeast if self.value.is_infinite() => Some(Value::Failed),
             Certainty::AtLeast => Some(Value::Over(self.value)),
@@ -371,8 +372,8 @@ impl Excess {
         }
     }
 
-    /// Whether it is on one side of zero with 95 % confidence; not known of few runs. A
-    /// median that timed out stands for more than any noise.
+    /// Whether it is on one side of zero with 95 % confidence; unknown for few runs. A median that
+    /// timed out exceeds any noise.
     pub(super) fn is_significant(&self) -> bool {
         match self.certainty {
             Certainty::Exact => {

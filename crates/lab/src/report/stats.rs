@@ -5,13 +5,13 @@ use hikyaku_netsim::derive_seed;
 #[cfg(test)]
 mod tests;
 
-/// Resamples of a bootstrap: enough for the 2.5 % and 97.5 % quantiles to one digit.
+/// Number of resamples of a bootstrap: enough for the 2.5 % and 97.5 % quantiles to one digit.
 const RESAMPLES: u64 = 1000;
 
-/// Confidence of every interval in a report, where there is enough to have it.
+/// Confidence of every interval in a report, if it has enough values.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The value below which a share `p` of the ascending values lies, interpolated linearly
+/// Returns the value below which a share `p` of the ascending values lies. It interpolates linearly
 /// between the two nearest (Hyndman and Fan's type 7, the default of R and `NumPy`).
 pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -34,14 +34,14 @@ pub struct MedianRanks {
     pub low: usize,
     /// Rank of the upper limit, from 0.
     pub high: usize,
-    /// How surely the median lies between them, whatever the distribution: 0.95 at least
-    /// where there are six values, below that the confidence of the whole range.
+    /// Confidence that the median lies between them, for any distribution. It is at least 0.95 with
+    /// six values, and with fewer that of the whole range.
     pub coverage: f64,
 }
 
-/// The narrowest symmetric pair of order statistics of `n` values that holds the median with
-/// 95 % confidence (how many of the values lie below it is binomial with p = 1/2); `None` for
-/// fewer than two values.
+/// Returns the narrowest symmetric pair of order statistics of `n` values that contains the median
+/// with 95 % confidence. The number of values below the median is binomial with p = 1/2. The result
+/// is `None` for fewer than two values.
 pub fn median_ranks(n: usize) -> Option<MedianRanks> {
     if n < 2 {
         return None;
@@ -66,12 +66,12 @@ pub fn median_ranks(n: usize) -> Option<MedianRanks> {
     ranks
 }
 
-/// Fewer values, or runs, than this are too few for a bootstrap: it draws from what is there,
-/// and the ends of so few are rarely missed.
-pub const BOOTSTRAP_LEAST: usize = 6;
+/// Smallest number of values, or runs, for a bootstrap. It draws from the given values, and would
+/// rarely miss the ends of so few.
+pub const MIN_BOOTSTRAP: usize = 6;
 
-/// The values of `statistic` over resamples of the runs of both samples (cluster bootstrap:
-/// Davison and Hinkley, 1997, section 3.8): whole runs are drawn with replacement, the samples
+/// Returns the values of `statistic` over resamples of the runs of both samples (cluster bootstrap:
+/// Davison and Hinkley, 1997, section 3.8). Whole runs are drawn with replacement, the samples
 /// independently, and given as one list of values each. The same seed gives the same values.
 pub fn resampled<T: Copy, S>(
     a: &[Vec<T>],
@@ -88,13 +88,13 @@ pub fn resampled<T: Copy, S>(
     (0..RESAMPLES).map(resample).collect()
 }
 
-/// The limits that hold 95 % of ascending values.
+/// Returns the limits around 95 % of ascending values.
 pub fn middle(sorted: &[f64]) -> Option<(f64, f64)> {
     let tail = (1.0 - CONFIDENCE) / 2.0;
     Some((quantile(sorted, tail)?, quantile(sorted, 1.0 - tail)?))
 }
 
-/// The first and last of ascending values between which the middle 95 % lie.
+/// Returns the ranks of the first and last of ascending values around the middle 95 %.
 pub fn middle_ranks(n: usize) -> Option<(usize, usize)> {
     let last = n.checked_sub(1)?;
     let low = ((1.0 - CONFIDENCE) / 2.0 * last as f64).floor() as usize;
@@ -109,10 +109,10 @@ fn draw<T: Copy>(from: &[Vec<T>], to: &mut Vec<T>, seed: u64) {
     }
 }
 
-/// How many of the ascending `m x n` ratios (or differences) of two samples of `m` and `n`
-/// values to leave out at either end, and the confidence with which the others hold the
-/// shift between the samples: the exact rank-sum test, turned around (Moses, 1953). 0.95 at
-/// least where that can be had: not of three and three, of which all nine hold it with 0.9.
+/// Returns the number of ascending `m x n` ratios (or differences) of two samples to leave out at
+/// either end. The others contain the shift between the samples with the returned confidence. It is
+/// the exact rank-sum test, turned around (Moses, 1953). The confidence is at least 0.95 if the
+/// numbers allow it. With three and three, all nine contain the shift with 0.9. The result is
 /// `None` without values.
 pub fn shift_ranks(m: usize, n: usize) -> Option<(usize, f64)> {
     if m == 0 || n == 0 {
@@ -132,8 +132,8 @@ pub fn shift_ranks(m: usize, n: usize) -> Option<(usize, f64)> {
     Some((left_out, 1.0 - 2.0 * below / all))
 }
 
-/// In how many orders of `m` and `n` values the first come before 0, 1, .. of the second, as
-/// pairs: the coefficients of the Gaussian binomial.
+/// Returns the numbers of orders of `m` and `n` values by the pairs in which the first come before
+/// the second: 0, 1, and so on. They are the coefficients of the Gaussian binomial.
 fn rank_sums(m: usize, n: usize) -> Vec<f64> {
     let (few, many) = (m.min(n), m.max(n));
     let mut orders = vec![0.0; m * n + 1];
@@ -149,7 +149,7 @@ fn rank_sums(m: usize, n: usize) -> Vec<f64> {
     orders
 }
 
-/// Wilson's 95 % score interval of a share among `n` (Wilson, 1927).
+/// Returns Wilson's 95 % score interval of a share among `n` (Wilson, 1927).
 pub fn share_interval(share: f64, n: usize) -> Option<(f64, f64)> {
     const Z: f64 = 1.959_964;
     if n == 0 {
@@ -162,15 +162,15 @@ pub fn share_interval(share: f64, n: usize) -> Option<(f64, f64)> {
     Some(((centre - half).max(0.0), (centre + half).min(1.0)))
 }
 
-/// Jain's fairness index, from 1/n (one takes all) to 1 (all get the same); `None` without
-/// values or if all are 0 (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+/// Returns Jain's fairness index, from 1/n (one takes all) to 1 (all get the same). It is `None`
+/// without values or if all are 0 (Jain, Chiu and Hawe, DEC-TR-301, 1984).
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The arithmetic mean.
+/// Returns the arithmetic mean.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -1,4 +1,4 @@
-//! The two ends of a download: a client that asks, a server that answers.
+//! The two ends of a download: a client that requests, a server that responds.
 
 use bytes::Bytes;
 use hikyaku_units::Timestamp;
@@ -6,28 +6,28 @@ use quinn_proto::{Connection, Dir, Event, ReadError, StreamEvent, StreamId, Writ
 
 /// Bytes of a request and of a response's head, as HTTP/3 with QPACK takes them.
 const HEAD: u64 = 100;
-/// What is handed to quinn at a time.
+/// A piece of content for one write to quinn.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// One end of a connection.
 pub(super) trait App {
-    /// Something happened to the connection.
+    /// Handles an event of the connection.
     fn on_event(&mut self, now: Timestamp, connection: &mut Connection, event: Event);
 }
 
-/// Asks for one response after another, and takes them.
+/// A client that requests and reads one response after another.
 #[derive(Default)]
 pub(super) struct Client {
     /// Body bytes of each response; empty for one without end.
     pub(super) sizes: Vec<u64>,
-    /// Responses that have come.
+    /// Number of complete responses.
     pub(super) responses: usize,
     pub(super) connected: Option<Timestamp>,
     pub(super) first_byte: Option<Timestamp>,
     pub(super) complete: Option<Timestamp>,
     /// Body bytes of all responses so far.
     pub(super) received: u64,
-    /// Body bytes of the response that comes or came last.
+    /// Body bytes of the present or last response.
     pub(super) received_of_last: u64,
     /// Bytes of its head that have not come yet.
     head: u64,
@@ -53,7 +53,7 @@ impl Client {
         let size = self.sizes.get(self.responses).copied();
         let mut request = [0; HEAD as usize];
         request[..8].copy_from_slice(&size.unwrap_or(u64::MAX).to_be_bytes());
-        // A new stream takes a request: its flow control window is larger.
+        // A new stream takes a request, since its flow control window is larger.
         let written = stream.write(&request).map_err(|error| error.to_string());
         let finished = stream.finish().map_err(|error| error.to_string());
         self.error = written.map(drop).and(finished).err();
@@ -97,7 +97,7 @@ impl App for Client {
     }
 }
 
-/// Answers requests.
+/// A server that responds to requests.
 #[derive(Default)]
 pub(super) struct Server {
     request: Vec<u8>,
@@ -105,9 +105,9 @@ pub(super) struct Server {
     last: Option<StreamId>,
     /// Bytes of the response that quinn has not taken yet.
     left: u64,
-    /// When the last request had arrived.
+    /// Time of the last request's arrival.
     pub(super) requested: Option<Timestamp>,
-    /// When all of the last response had been acknowledged.
+    /// Time of the acknowledgement of the whole last response.
     pub(super) acknowledged: Option<Timestamp>,
     pub(super) error: Option<String>,
 }
@@ -170,8 +170,8 @@ impl App for Server {
     }
 }
 
-/// Takes what has come on a stream, and gives back the flow control credit as quinn's own
-/// clients do. Returns whether the stream has ended.
+/// Reads the available data of a stream, and returns the flow control credit as quinn's own clients
+/// do. Returns whether the stream has ended.
 fn read(
     connection: &mut Connection,
     id: StreamId,
@@ -180,7 +180,7 @@ fn read(
     let mut stream = connection.recv_stream(id);
     let mut chunks = match stream.read(true) {
         Ok(chunks) => chunks,
-        // What came before has ended it: nothing is left to take.
+        // Earlier data has ended it, so nothing remains to read.
         Err(quinn_proto::ReadableError::ClosedStream) => return Ok(false),
         Err(error) => return Err(error.to_string()),
     };

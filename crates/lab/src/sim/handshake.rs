@@ -1,9 +1,9 @@
-//! The handshake of simulated connections: TLS 1.3's messages, in number, order and size,
-//! without its cryptography.
+//! The handshake of simulated connections: TLS 1.3's messages, in number, order and size, without
+//! its cryptography.
 //!
 //! Real TLS costs most of a simulation's time and draws keys and nonces from the system. Here
-//! nothing is random and nothing is encrypted, but every packet has the length that it has
-//! on the wire: tags and header protection samples take their bytes.
+//! nothing is random or encrypted, but every packet has its real length: tags and header protection
+//! samples take their bytes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -58,12 +58,12 @@ impl crypto::ServerConfig for Handshakes {
     }
 }
 
-/// What comes next.
+/// The next step of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A message of this many bytes is to be sent, and these keys follow it.
+    /// Send a message of `len` bytes, and then install keys if `keys`.
     Send { len: usize, keys: bool },
-    /// A message of this many bytes is to be received.
+    /// Receive a message of this many bytes.
     Receive(usize),
 }
 
@@ -101,7 +101,7 @@ struct Handshake {
     peer: Vec<u8>,
     steps: &'static [Next],
     received: Vec<u8>,
-    told: bool,
+    reported: bool,
 }
 
 impl Handshake {
@@ -117,12 +117,12 @@ impl Handshake {
                 Side::Server => SERVER,
             },
             received: Vec::new(),
-            told: false,
+            reported: false,
         }
     }
 
-    /// A message of `len` bytes whatever the parameters need: their lengths differ with the
-    /// random ones that quinn adds as grease.
+    /// Makes a message of `len` bytes for any parameters: their lengths differ with the random ones
+    /// that quinn adds as grease.
     fn message(&self, len: usize) -> Vec<u8> {
         let mut message = Vec::with_capacity(len);
         if len == CLIENT_HELLO || len == SERVER_FLIGHT {
@@ -148,7 +148,7 @@ impl Session for Handshake {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        self.told.then(|| Box::new(()) as Box<dyn Any>)
+        self.reported.then(|| Box::new(()) as Box<dyn Any>)
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -164,7 +164,7 @@ impl Session for Handshake {
     }
 
     fn is_handshaking(&self) -> bool {
-        // The client is done when it has received everything, RFC 9001 §4.1.1.
+        // The client is done when it has received everything (RFC 9001 §4.1.1).
         self.steps
             .iter()
             .any(|step| matches!(step, Next::Receive(_)))
@@ -182,7 +182,7 @@ impl Session for Handshake {
         self.steps = rest;
         if len == CLIENT_HELLO || len == SERVER_FLIGHT {
             self.take_params(&message);
-            self.told = true;
+            self.reported = true;
             return Ok(true);
         }
         Ok(false)

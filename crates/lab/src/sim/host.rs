@@ -24,10 +24,10 @@ pub(super) struct Datagram {
     pub(super) bytes: BytesMut,
 }
 
-/// Virtual time as quinn takes it.
+/// Virtual time in quinn's form.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
-    /// Any instant: only differences are looked at.
+    /// An arbitrary instant, since only differences matter.
     zero: Instant,
 }
 
@@ -42,14 +42,14 @@ impl Clock {
         self.zero + Duration::from_micros(now.as_micros())
     }
 
-    /// The first µs at which `instant` has passed.
+    /// Returns the first µs at which `instant` has passed.
     fn timestamp(self, instant: Instant) -> Timestamp {
         let nanos = instant.saturating_duration_since(self.zero).as_nanos();
         Timestamp::from_micros(u64::try_from(nanos.div_ceil(1_000)).unwrap_or(u64::MAX))
     }
 }
 
-/// An endpoint with one connection at most, and what uses it.
+/// An endpoint with at most one connection, and its application.
 pub(super) struct Host<A> {
     clock: Clock,
     endpoint: Endpoint,
@@ -60,7 +60,7 @@ pub(super) struct Host<A> {
 }
 
 impl<A: App> Host<A> {
-    /// A host that answers connections where there is a `server`.
+    /// Makes a host that accepts connections if it has a `server`.
     pub(super) fn new(clock: Clock, server: Option<ServerConfig>, app: A, seed: u64) -> Self {
         let mut config = EndpointConfig::new(Arc::new(ResetKey));
         config
@@ -89,7 +89,7 @@ impl<A: App> Host<A> {
         Ok(())
     }
 
-    /// A datagram arrives.
+    /// Handles a datagram that arrives.
     pub(super) fn receive(&mut self, now: Timestamp, datagram: Datagram) {
         let now = self.clock.instant(now);
         self.buffer.clear();
@@ -108,7 +108,7 @@ impl<A: App> Host<A> {
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
-            // Answers to what belongs to no connection: there is nobody who would read them.
+            // These datagrams belong to no connection, so nobody would read the answers.
             Some(DatagramEvent::Response(_)) | None => {}
         }
     }
@@ -125,7 +125,7 @@ impl<A: App> Host<A> {
             .ok();
     }
 
-    /// Does everything that can be done at `now`, and hands what is to be sent to `send`.
+    /// Does everything that is due at `now`, and passes outgoing datagrams to `send`.
     pub(super) fn drive(&mut self, now: Timestamp, mut send: impl FnMut(Datagram)) {
         let Some((handle, connection)) = &mut self.connection else {
             return;
@@ -151,14 +151,14 @@ impl<A: App> Host<A> {
                 break;
             }
         }
-        // A µs later at least, so that time goes on whatever rounding does.
+        // At least a µs later, so that time advances in spite of rounding.
         let soonest = now.saturating_add(Duration::from_micros(1));
         self.timeout = connection
             .poll_timeout()
             .map(|timeout| self.clock.timestamp(timeout).max(soonest));
     }
 
-    /// When to drive next, if nothing comes before.
+    /// Returns the time of the next drive, if no datagram comes before.
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         self.timeout
     }
@@ -168,7 +168,7 @@ impl<A: App> Host<A> {
     }
 }
 
-/// Whether anything was sent.
+/// Sends datagrams, and returns whether there were any.
 fn transmit(
     connection: &mut Connection,
     now: Instant,
@@ -192,10 +192,10 @@ fn transmit(
     }
 }
 
-/// The address of the other end, which is the same for all: no two hosts know each other.
+/// The address of the other end, which is the same for all, since no two hosts know each other.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
 
-/// A seed of the width that quinn takes.
+/// Returns a seed of quinn's width.
 fn wide(seed: u64) -> [u8; 32] {
     let mut wide = [0; 32];
     for (i, chunk) in wide.chunks_exact_mut(8).enumerate() {

@@ -65,7 +65,7 @@ impl AeadKey for Plain {
     }
 }
 
-/// Makes stateless reset tokens, which must differ from the zeros at the end of packets.
+/// A maker of stateless reset tokens, which must differ from the zeros at the end of packets.
 pub(super) struct ResetKey;
 
 impl HmacKey for ResetKey {

@@ -1,9 +1,8 @@
 //! Simulation: whole QUIC connections over [`hikyaku_netsim`] links under virtual time.
 //!
-//! quinn's protocol, the server's congestion controllers and the lab's links run in one
-//! thread without a socket, a clock or privileges. A [`Scenario`] of the same seed gives the
-//! same [`Outcome`] bit for bit, on any machine. `docs/simulation.md` says what it leaves
-//! out.
+//! quinn's protocol, the server's congestion controllers and the lab's links run in one thread
+//! without a socket, a clock or privileges. A [`Scenario`] of the same seed gives the same
+//! [`Outcome`] bit for bit, on any machine. `docs/simulation.md` lists its limits.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A flow under way: its two hosts, configured as the shipped server and client are.
+//! A running flow: its two hosts, configured as the shipped server and client are.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ const RECEIVE_WINDOW: u32 = 16 << 20;
 /// Idle time after which either end gives up, in ms.
 const IDLE: VarInt = VarInt::from_u32(30_000);
 
-/// A flow that has begun, or will.
+/// A flow, started or not.
 pub(super) struct Running {
     start: Timestamp,
-    /// Taken when it starts.
+    /// Configuration, taken at the start.
     config: Option<ClientConfig>,
     pub(super) client: Host<Client>,
     pub(super) server: Host<Server>,
-    /// Something has arrived.
+    /// Whether a datagram has arrived.
     pub(super) woken: bool,
     error: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Running {
         }
     }
 
-    /// Begins if it is time to. Returns whether there is something to drive.
+    /// Starts the flow at its time. Returns whether it needs a drive.
     pub(super) fn wake(&mut self, now: Timestamp) -> bool {
         let started = self.config.take_if(|_| self.start <= now);
         let timeouts = [self.client.timeout(), self.server.timeout()];
@@ -60,7 +60,7 @@ impl Running {
         woken
     }
 
-    /// When there is something to do, if nothing arrives before.
+    /// Returns the time of its next event, if no datagram arrives before.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let start = self.config.is_some().then_some(self.start);
         [start, self.client.timeout(), self.server.timeout()]
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-/// As `hikyaku serve` sets its connections up.
+/// Returns the configuration of `hikyaku serve`'s connections.
 fn server_config(controllers: Factory) -> ServerConfig {
     let mut transport = TransportConfig::default();
     transport
@@ -133,12 +133,12 @@ fn server_config(controllers: Factory) -> ServerConfig {
         .congestion_controller_factory(Arc::new(controllers));
     let mut config = ServerConfig::new(Arc::new(Handshakes), Arc::new(Plain));
     config.transport_config(Arc::new(transport));
-    // Tokens hold the time of day.
+    // Tokens contain the time of day.
     config.validation_token.sent(0);
     config
 }
 
-/// As `hikyaku get` does.
+/// Returns the configuration of `hikyaku get`.
 fn client_config() -> ClientConfig {
     let window = VarInt::from_u32(RECEIVE_WINDOW);
     let mut transport = TransportConfig::default();

@@ -8,11 +8,11 @@ use super::scenario::{FlowSample, Sample};
 
 /// Time between two samples at first.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Most samples kept. When there are more, every second one is dropped and the interval
-/// doubles, so that a series of hours takes no more room than one of a minute.
-const MOST: usize = 1_200;
+/// Largest number of kept samples. Beyond it, every second one is dropped and the interval doubles.
+/// So a series of hours takes no more room than one of a minute.
+const MAX_SAMPLES: usize = 1_200;
 
-/// Takes a sample each interval, of the state that holds then.
+/// A sampler of the present state, in equal intervals.
 pub(super) struct Sampler {
     interval: Duration,
     due: Timestamp,
@@ -32,24 +32,24 @@ impl Sampler {
         }
     }
 
-    /// A packet has come that had waited so many µs.
+    /// Adds the wait of a packet that has come, in µs.
     pub(super) fn on_packet(&mut self, wait: u32) {
         self.packets += 1;
         self.waited += u64::from(wait);
     }
 
-    /// Takes the samples due before `next`, until when nothing changes.
+    /// Takes the samples due before `next`; nothing changes until then.
     pub(super) fn before(&mut self, next: Timestamp, flows: impl Fn() -> Vec<FlowSample>) {
         while self.due < next {
             self.take(self.due, flows());
             self.due = self.due.saturating_add(self.interval);
-            if self.samples.len() > MOST {
+            if self.samples.len() > MAX_SAMPLES {
                 self.thin();
             }
         }
     }
 
-    /// All samples, with one of the end.
+    /// Returns all samples, with one of the end.
     pub(super) fn end(mut self, now: Timestamp, flows: Vec<FlowSample>) -> Vec<Sample> {
         self.take(now, flows);
         self.samples
@@ -86,7 +86,7 @@ mod tests {
         let end = Timestamp::from_secs(1_000);
         sampler.before(end, Vec::new);
         let samples = sampler.end(end, Vec::new());
-        assert!((MOST / 2..=MOST + 1).contains(&samples.len()));
+        assert!((MAX_SAMPLES / 2..=MAX_SAMPLES + 1).contains(&samples.len()));
         let steps: Vec<_> = samples
             .windows(2)
             .map(|pair| pair[1].at - pair[0].at)

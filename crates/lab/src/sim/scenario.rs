@@ -1,4 +1,4 @@
-//! What is simulated, and what came of it.
+//! The input and the outcome of a simulation.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use hikyaku_congestion::Settings;
 use hikyaku_netsim::{Counters, LinkConfig};
 use hikyaku_units::Timestamp;
 
-/// Flows that share one path. Each has a client and a server of its own; all servers are at
-/// one end of the path, all clients at the other.
+/// Flows that share one link. Each has a client and a server of its own. All servers are at one end
+/// of the link, all clients at the other.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// From clients to servers.
+    /// Direction from clients to servers.
     pub up: LinkConfig,
-    /// From servers to clients.
+    /// Direction from servers to clients.
     pub down: LinkConfig,
-    /// At least one.
+    /// The flows, at least one.
     pub flows: Vec<Flow>,
     /// The simulation ends at this time, if the flows have not ended before.
     pub until: Duration,
@@ -25,71 +25,71 @@ pub struct Scenario {
 /// A QUIC connection over which a client downloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Its name in series and metrics.
+    /// Name of the flow in series and metrics.
     pub name: String,
     /// Congestion control of its server.
     pub settings: Settings,
-    /// When the client begins to connect.
+    /// Time at which the client begins to connect.
     pub start: Duration,
-    /// Body bytes of each response, requested one after another over the one connection.
-    /// Empty: a single response without end.
+    /// Body bytes of each response, requested one after another over the one connection. Empty for
+    /// a single response without end.
     pub sizes: Vec<u64>,
 }
 
-/// What came of a [`Scenario`].
+/// The outcome of a [`Scenario`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// One for each flow, in their order.
+    /// Outcomes of the flows, in their order.
     pub flows: Vec<FlowOutcome>,
     /// Virtual time at the end.
     pub ended: Duration,
-    /// What became of the packets to the servers.
+    /// Counts of packets to the servers.
     pub up: Counters,
-    /// What became of the packets to the clients.
+    /// Counts of packets to the clients.
     pub down: Counters,
-    /// Values over time, of the path and of each flow, in the order of time.
+    /// Values over time, of the link and of each flow, in the order of time.
     pub samples: Vec<Sample>,
-    /// Of each packet to the clients, in the order of arrival.
+    /// Wait of each packet to the clients, in the order of arrival.
     pub waits: Vec<Wait>,
 }
 
-/// What came of a flow. Times count from the flow's start.
+/// The outcome of a flow. Times count from the flow's start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowOutcome {
-    /// When the handshake was complete for the client.
+    /// Time at which the handshake was complete for the client.
     pub connected: Option<Duration>,
-    /// When the first byte of the first response came.
+    /// Time of the first byte of the first response.
     pub first_byte: Option<Duration>,
-    /// When the client had everything; `None` if it had not at the end.
+    /// Time at which the client had everything; `None` if it had not at the end.
     pub complete: Option<Duration>,
-    /// When the last request arrived at the server.
+    /// Time of the last request's arrival at the server.
     pub requested: Option<Duration>,
-    /// When the server knew that all of the last response had arrived.
+    /// Time at which the server knew that all of the last response had arrived.
     pub acknowledged: Option<Duration>,
     /// Body bytes that the client got.
     pub received: u64,
-    /// Body bytes that the client got of the response that came last.
+    /// Body bytes that the client received of the last response.
     pub received_of_last: u64,
     /// Smallest round-trip time that the server saw.
     pub min_rtt: Duration,
     /// Packets that the server sent.
     pub packets_sent: u64,
-    /// Packets of these that the server took for lost.
+    /// Packets that the server sent and took for lost.
     pub packets_lost: u64,
     /// UDP datagrams that the server sent. Packets of the handshake share some.
     pub datagrams_sent: u64,
     /// Congestion events of the server's controller.
     pub congestion_events: u64,
-    /// Why the connection ended, if it did before its time.
+    /// Reason for the connection's end, if it came too early.
     pub error: Option<String>,
 }
 
-/// How long a packet waited.
+/// The wait of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When it arrived.
+    /// Time of its arrival.
     pub at: Timestamp,
-    /// Time in the queue in µs, with what jitter and reordering added.
+    /// Time in the queue in µs, with the additions of jitter and reordering.
     pub micros: u32,
 }
 
@@ -100,9 +100,9 @@ pub struct Sample {
     pub at: Duration,
     /// Packets delivered to the clients so far.
     pub packets: u64,
-    /// How long these had waited for the transmitter, in µs, added up.
+    /// Sum of these packets' waits for the transmitter, in µs.
     pub waited: u64,
-    /// Of each flow.
+    /// State of each flow.
     pub flows: Vec<FlowSample>,
 }
 
@@ -111,16 +111,16 @@ pub struct Sample {
 pub struct FlowSample {
     /// The server's congestion window in bytes; 0 before there is a connection.
     pub cwnd: u64,
-    /// The server's ack-eliciting bytes in flight when the last acknowledgement came.
+    /// The server's ack-eliciting bytes in flight at the last acknowledgement.
     pub in_flight: u64,
     /// The server's smoothed round-trip time in µs.
     pub rtt: u64,
-    /// Body bytes that the client has got so far.
+    /// Body bytes that the client has received so far.
     pub received: u64,
 }
 
 impl Outcome {
-    /// How long the packets waited that arrived between two times, in µs, in ascending order.
+    /// Returns the waits of the packets that arrived between two times, in µs, in ascending order.
     #[must_use]
     pub fn waits_between(&self, from: Duration, to: Duration) -> Vec<u32> {
         let zero = Timestamp::default();

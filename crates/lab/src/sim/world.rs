@@ -1,4 +1,4 @@
-//! The event loop: hosts and a path under one virtual clock.
+//! The event loop: hosts and a link under one virtual clock.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// When something happens next; `None` at the end.
+    /// Returns the time of the next event; `None` at the end.
     fn next(&self) -> Option<Timestamp> {
         if self.flows.iter().all(Running::ended) {
             return None;
@@ -80,7 +80,7 @@ impl World {
         (next <= self.until).then_some(next.max(self.now))
     }
 
-    /// Does everything that happens now.
+    /// Handles everything that is due now.
     fn step(&mut self) {
         let now = self.now;
         while let Some((packet, _)) = self.up.poll(now) {
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn end(mut self) -> Outcome {
-        // What could have come until then came; without an end the flows go on to it.
+        // All packets until then have come; endless flows go on to it.
         if !self.flows.iter().all(Running::ended) {
             self.sample_before(self.until);
             self.now = self.until;
@@ -127,7 +127,7 @@ impl World {
     }
 }
 
-/// What seeds are derived for.
+/// Coordinates of derived seeds.
 const UP: u64 = 0;
 const DOWN: u64 = 1;
 const HOSTS: u64 = 2;
@@ -150,11 +150,11 @@ impl Path {
             sent: now,
             datagram,
         };
-        // The link counts what it drops.
+        // The link counts its drops.
         let _ = self.link.enqueue(now, info, packet);
     }
 
-    /// The next packet that has arrived, and how long it waited.
+    /// Returns the next packet that has arrived, and its wait.
     fn poll(&mut self, now: Timestamp) -> Option<(Packet, Wait)> {
         let delivery = self.link.poll(now)?;
         let mut packet = delivery.payload;
@@ -168,13 +168,13 @@ impl Path {
         Some((packet, wait))
     }
 
-    /// How long a packet that arrived at `due` waited for the transmitter, in µs.
+    /// Returns the time in µs that a packet due at `due` waited for the transmitter.
     fn waited(&self, packet: &Packet, due: Timestamp) -> u32 {
         let config = self.link.config();
         let wire_bytes = packet.datagram.bytes.len() as u64 + u64::from(HEADERS + config.overhead);
         let sending = match &config.rate {
             Capacity::Rate(rate) => wire_bytes * 8_000_000 / rate.bits_per_sec().max(1),
-            // At once, or when the trace gives it an opportunity.
+            // At once, or at the trace's next opportunity.
             Capacity::Unlimited | Capacity::Trace(_) => 0,
         };
         let under_way = config.one_way_delay + Duration::from_micros(sending);

@@ -1,4 +1,4 @@
-//! What a page may have: no script, nothing from elsewhere, every element closed.
+//! Rules of a page: no script, nothing from elsewhere, every element closed.
 
 use std::cell::RefCell;
 
@@ -8,12 +8,12 @@ use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
-/// What was found in a page.
+/// The content of a page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     /// Links, as written.
     pub(crate) links: Vec<String>,
-    /// How many `svg` elements of charts there are.
+    /// Number of `svg` elements of charts.
     pub(crate) charts: usize,
     /// All text, also of styles.
     pub(crate) text: String,
@@ -77,10 +77,10 @@ impl Page {
     }
 }
 
-/// Reads a page.
+/// Parses a page.
 ///
 /// # Panics
-/// If it is malformed, runs scripts, or needs anything from elsewhere.
+/// If it is malformed, runs scripts, or needs a resource from elsewhere.
 pub(crate) fn check(html: &str) -> Page {
     let tokenizer = Tokenizer::new(Checker(RefCell::default()), TokenizerOpts::default());
     let input = BufferQueue::default();

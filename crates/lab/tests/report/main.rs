@@ -79,7 +79,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// Records of [`SMALL`] with load times by arm, cell and repeat, in ms.
+/// Returns records of [`SMALL`] with load times by arm, cell and repeat, in ms.
 fn small(load: impl Fn(&str, &str, u32) -> f64) -> Vec<Run> {
     let mut runs = synthetic::runs("small", SMALL);
     for run in &mut runs {
@@ -101,7 +101,7 @@ fn small(load: impl Fn(&str, &str, u32) -> f64) -> Vec<Run> {
     runs
 }
 
-/// The report on records, as HTML and Markdown.
+/// Returns the report on records, as HTML and Markdown.
 fn report(experiment: &str, runs: &[Run]) -> (html::Page, String) {
     let dir = tempfile::tempdir().unwrap();
     synthetic::save(dir.path(), experiment, runs);
@@ -110,7 +110,7 @@ fn report(experiment: &str, runs: &[Run]) -> (html::Page, String) {
     (page, text(&dir.path().join("report.md")))
 }
 
-/// The line of a table that begins with these cells, without its bars.
+/// Returns the line of a table that begins with these cells, without its bars.
 fn row(markdown: &str, begin: &str) -> Vec<String> {
     let found = markdown
         .lines()
@@ -124,7 +124,7 @@ fn row(markdown: &str, begin: &str) -> Vec<String> {
 
 #[test]
 fn every_kind_of_figure_is_drawn_and_needs_nothing_else() {
-    // Kept below the directory that `REPORT_OUT` names, to be looked at.
+    // Kept below the directory that `REPORT_OUT` names, for a look at it.
     let temporary = tempfile::tempdir().unwrap();
     let place = std::env::var_os("REPORT_OUT").map_or(temporary.path().to_owned(), PathBuf::from);
     let dirs: Vec<PathBuf> = EXPERIMENTS
@@ -158,11 +158,11 @@ fn every_kind_of_figure_is_drawn_and_needs_nothing_else() {
     let index = html::check(&text(&place.join("index.html")));
     let links = EXPERIMENTS.map(|(name, _)| format!("{name}/report.html"));
     assert_eq!(index.links, links);
-    let told = String::from_utf8(out).unwrap();
-    assert_eq!(told.lines().count(), 6, "{told}");
+    let output = String::from_utf8(out).unwrap();
+    assert_eq!(output.lines().count(), 6, "{output}");
     assert!(
-        told.contains("sweep/report.html: 1080 sessions, 0 of 2 goals reached"),
-        "{told}"
+        output.contains("sweep/report.html: 1080 sessions, 0 of 2 goals reached"),
+        "{output}"
     );
 }
 
@@ -254,14 +254,14 @@ fn arms_are_held_against_the_sum_of_others() {
         "{markdown}"
     );
     assert!(markdown.contains("40.0 %"), "{markdown}");
-    // Without one of the others there is nothing to compare.
+    // Without one of the others a comparison is impossible.
     runs.retain(|run| run.arm != "h3");
     let (_, markdown) = report(&experiment, &runs);
     assert!(!markdown.contains("| adaptive, of that |"), "{markdown}");
 }
 
 #[test]
-fn what_was_not_measured_is_neither_reached_nor_missed() {
+fn goals_without_data_are_neither_reached_nor_missed() {
     // Either arm is right where they do not differ.
     let (page, markdown) = report(SMALL, &small(|_, _, _| 900.0));
     let goal = row(&markdown, "adaptive: right choice where arms differ");
@@ -291,8 +291,8 @@ fn a_choice_is_held_against_the_best_fixed_arm() {
         _ => 1260.0,
     });
     let (page, markdown) = report(SMALL, &runs);
-    // Excess 10 % and 5 %. Without loss the arms differ by 4 %: either is right. With it
-    // HTTP/3 is, which eight of the ten sessions chose.
+    // Excess 10 % and 5 %. Without loss the arms differ by 4 %, so either is right. With loss
+    // HTTP/3 is right, which eight of the ten sessions chose.
     assert_eq!(
         row(&markdown, "0 %"),
         [
@@ -396,10 +396,13 @@ fn regret_is_held_against_the_best_arm_and_the_physical_limit() {
         ["h2", "+10 % [+10 to +10]", "+10 %"]
     );
     // 10 % lost in one cell, 6.25 % saved in the other.
-    let saved = of_regret.split("saves of each").nth(1).unwrap();
+    let saved = of_regret.split("Share of each fixed").nth(1).unwrap();
     assert_eq!(row(saved, "h2"), ["h2", "2", "−1.88 %"]);
     assert_eq!(
-        row(&markdown, "adaptive: least mean saving against a fixed arm")[1..],
+        row(
+            &markdown,
+            "adaptive: smallest mean saving against a fixed arm"
+        )[1..],
         ["at least 10 %", "−1.88 %", "**no**"]
     );
 }
@@ -427,7 +430,7 @@ fn a_timed_out_median_meets_no_goal() {
 }
 
 #[test]
-fn sessions_that_did_not_end_are_told_and_rank_last() {
+fn sessions_that_did_not_end_are_shown_and_rank_last() {
     let mut runs = small(|arm, _, repeat| match arm {
         "h2" if repeat < 6 => 9999.0,
         _ => 1000.0 + f64::from(repeat),
@@ -444,23 +447,23 @@ fn sessions_that_did_not_end_are_told_and_rank_last() {
     let (page, markdown) = report(SMALL, &runs);
     let first = row(&markdown, "0 %");
     assert_eq!(first[1], "> 2.00 s [1.01 s – > 2.00 s]");
-    // Nine values and one that failed: the median is between the fifth and the sixth.
+    // Nine values and a failed one: the median is between the fifth and the sixth.
     assert_eq!(first[2], "1.01 s [1.00–1.01]");
     assert!(
         markdown.contains("60 sessions, 12 timed out, 2 failed, 1 disturbed."),
         "{markdown}"
     );
-    for told in [
+    for text in [
         "One reason: the <server> did not start",
         "One reason: steal of 9 %",
     ] {
-        assert!(page.text.contains(told), "{told}");
-        assert!(markdown.contains(&told.replace('<', "&lt;")), "{told}");
+        assert!(page.text.contains(text), "{text}");
+        assert!(markdown.contains(&text.replace('<', "&lt;")), "{text}");
     }
 }
 
 #[test]
-fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_told() {
+fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_reported() {
     let runs = small(|_, _, _| 1000.0);
     let mut all = runs.clone();
     for run in &mut all {
@@ -506,7 +509,7 @@ fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_told() {
 }
 
 #[test]
-fn a_quick_run_shows_what_there_is_and_says_so() {
+fn a_quick_run_shows_its_sessions_and_a_warning() {
     let text = EXPERIMENTS[1].1;
     let mut runs = synthetic::runs("eval", text);
     runs.retain(|run| run.cell.to_string().contains("loss 5%") && run.repeat == 0);
@@ -522,7 +525,7 @@ fn a_quick_run_shows_what_there_is_and_says_so() {
                    # hikyaku of commit 0123456789ab`";
     assert!(markdown.contains(command), "{markdown}");
     assert!(markdown.contains("simulation in virtual time"));
-    // A figure of cells that were not run, and a series that nobody recorded.
+    // A figure of cells that were not run, and a series without records.
     let spread = markdown.split("## Spread without loss").nth(1).unwrap();
     assert!(
         spread
@@ -568,22 +571,22 @@ fn other_figures_can_be_shown_of_the_same_records() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_told() {
-    let told = |dir: &Path| {
+fn mistakes_are_reported() {
+    let error_of = |dir: &Path| {
         let error = report::run(&args(&[dir.to_owned()]), &mut vec![]).unwrap_err();
         let source = error.source().map(ToString::to_string).unwrap_or_default();
         format!("{error}: {source}")
     };
     let dir = tempfile::tempdir().unwrap();
-    assert!(told(dir.path()).contains("that `hikyaku lab run` or `lab sim` wrote"));
+    assert!(error_of(dir.path()).contains("that `hikyaku lab run` or `lab sim` wrote"));
     fs::write(dir.path().join("experiment.toml"), SMALL).unwrap();
-    assert!(told(dir.path()).contains("runs.jsonl"));
+    assert!(error_of(dir.path()).contains("runs.jsonl"));
     fs::write(dir.path().join("runs.jsonl"), "").unwrap();
-    assert!(told(dir.path()).contains("holds no session"));
+    assert!(error_of(dir.path()).contains("holds no session"));
     let wrong = SMALL.replace("kind = \"cdf\"", "kind = \"cdf\"\nlogx = true");
     synthetic::save(dir.path(), SMALL, &small(|_, _, _| 1000.0));
     fs::write(dir.path().join("experiment.toml"), wrong).unwrap();
-    let why = told(dir.path());
+    let why = error_of(dir.path());
     assert!(
         why.contains("figure 3 (`Times`)") && why.contains("unknown field `logx`"),
         "{why}"

@@ -1,4 +1,4 @@
-//! A world with known laws, measured as the lab would: records for every kind of figure.
+//! A world with known laws: records for every kind of figure.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -17,7 +17,7 @@ pub(crate) fn save(dir: &Path, text: &str, runs: &[Run]) {
     fs::write(dir.join("runs.jsonl"), lines.concat()).unwrap();
 }
 
-/// All sessions of an experiment.
+/// Returns all sessions of an experiment.
 pub(crate) fn runs(name: &str, text: &str) -> Vec<Run> {
     let spec = Spec::parse(name, text, false).unwrap();
     let mut runs = vec![];
@@ -167,7 +167,7 @@ fn flows(run: &mut Run) {
     }
 }
 
-/// A draw from the normal distribution that the session alone decides.
+/// Draws from the normal distribution by the session alone.
 fn noise(run: &Run) -> f64 {
     let text = format!("{} {} {} {}", run.cell, run.arm, run.repeat, run.session);
     let words: Vec<u64> = text.bytes().map(u64::from).collect();

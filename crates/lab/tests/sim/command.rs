@@ -45,24 +45,24 @@ fn args(experiment: &str, out: &Path) -> SimArgs {
     }
 }
 
-/// Runs an experiment of this text; gives what was told, or the error.
+/// Runs an experiment of this text. Returns the output, or the error.
 fn sim(text: &str, out: &Path, change: impl FnOnce(&mut SimArgs)) -> Result<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("test.toml");
     std::fs::write(&file, text).unwrap();
     let mut args = args(file.to_str().unwrap(), out);
     change(&mut args);
-    let mut told = Vec::new();
-    match run(&args, &mut told) {
+    let mut output = Vec::new();
+    match run(&args, &mut output) {
         Ok(status) => {
             assert_eq!(status, 0);
-            Ok(String::from_utf8(told).unwrap())
+            Ok(String::from_utf8(output).unwrap())
         }
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// The records, without what may differ between two measurements.
+/// Returns the records, without the fields that may differ between two measurements.
 fn records(out: &Path) -> Vec<Run> {
     let mut runs = experiment::read(&out.join("runs.jsonl")).unwrap();
     for run in &mut runs {
@@ -77,8 +77,8 @@ fn records(out: &Path) -> Vec<Run> {
 #[test]
 fn records_repeat_bit_for_bit_and_are_not_made_twice() {
     let [one, other] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    let told = sim(EXPERIMENT, one.path(), |_| {}).unwrap();
-    assert!(told.contains("8 of 8 sessions to go"), "{told}");
+    let output = sim(EXPERIMENT, one.path(), |_| {}).unwrap();
+    assert!(output.contains("8 of 8 sessions to go"), "{output}");
     sim(EXPERIMENT, other.path(), |args| {
         args.threads = 1.try_into().ok();
     })
@@ -92,8 +92,8 @@ fn records_repeat_bit_for_bit_and_are_not_made_twice() {
     // Both arms meet the same losses.
     assert_eq!(runs[0].seed, runs[2].seed);
 
-    let told = sim(EXPERIMENT, one.path(), |_| {}).unwrap();
-    assert!(told.contains("0 of 8 sessions to go"), "{told}");
+    let output = sim(EXPERIMENT, one.path(), |_| {}).unwrap();
+    assert!(output.contains("0 of 8 sessions to go"), "{output}");
     assert_eq!(records(one.path()), runs);
 }
 
@@ -106,18 +106,18 @@ fn a_failure_repeats_and_is_not_tried_again() {
     let failed = "\"outcome\":\"failed\"";
     let text = text.replacen("\"outcome\":\"complete\"", failed, 1);
     std::fs::write(&path, text).unwrap();
-    let told = sim_with_failures(EXPERIMENT, out.path());
-    assert!(told.contains("0 of 8 sessions to go"), "{told}");
+    let output = sim_with_failures(EXPERIMENT, out.path());
+    assert!(output.contains("0 of 8 sessions to go"), "{output}");
 }
 
-/// As [`sim`], where sessions fail.
+/// Runs an experiment as [`sim`] does, but sessions fail.
 fn sim_with_failures(text: &str, out: &Path) -> String {
     let file = out.join("test.toml");
     std::fs::write(&file, text).unwrap();
-    let mut told = Vec::new();
-    let status = run(&args(file.to_str().unwrap(), out), &mut told).unwrap();
+    let mut output = Vec::new();
+    let status = run(&args(file.to_str().unwrap(), out), &mut output).unwrap();
     assert_eq!(status, 1);
-    String::from_utf8(told).unwrap()
+    String::from_utf8(output).unwrap()
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_session_that_takes_too_long_is_a_record() {
 }
 
 #[test]
-fn flows_are_told_apart() {
+fn flows_are_distinguished() {
     let out = tempfile::tempdir().unwrap();
     let text = EXPERIMENT
         .split("[workload]")
@@ -184,7 +184,7 @@ flows = [
 }
 
 #[test]
-fn what_cannot_be_simulated_is_told() {
+fn impossible_simulations_are_reported() {
     let tcp = r#"[[arm]]
 name = "tcp"
 flows = [{ name = "one", transport = "tcp", congestion = "cubic" }]
@@ -255,8 +255,11 @@ fn downloads_over_links_are_simulated_for_comparison() {
         .replace("\"simulation\"", "\"link\"")
         .replace("name = \"plain\"", "name = \"plain\"\nhttp = \"2\"")
         .replace("name = \"floor\"", "name = \"floor\"\nhttp = \"3\"");
-    let told = sim(&text, out.path(), |args| args.cross_check = true).unwrap();
-    assert!(told.contains("arm `plain` left out: only HTTP/3"), "{told}");
+    let output = sim(&text, out.path(), |args| args.cross_check = true).unwrap();
+    assert!(
+        output.contains("arm `plain` left out: only HTTP/3"),
+        "{output}"
+    );
     let runs = records(out.path());
     assert_eq!(runs.len(), 4);
     assert!(runs.iter().all(|run| run.arm == "floor"));

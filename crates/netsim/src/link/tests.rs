@@ -1,4 +1,4 @@
-//! Mechanisms one by one; properties of all of them are in [`properties`].
+//! Mechanisms one by one; [`properties`] tests them together.
 
 mod changes;
 mod properties;
@@ -29,7 +29,7 @@ fn loss_of(ppm: u32) -> LossRate {
     LossRate::from_ppm(ppm).unwrap()
 }
 
-/// 1500 B take exactly 1 ms.
+/// A link on which 1500 B take exactly 1 ms.
 fn twelve_mbps() -> LinkConfig {
     LinkConfig {
         rate: mbps(12),
@@ -221,7 +221,7 @@ fn jitter_keeps_order_and_stays_within_its_bounds() {
     assert!(delays.iter().all(|delay| (10_000..=14_000).contains(delay)));
     assert!((mean - 12_000.0).abs() < 60.0, "{mean}");
 
-    // Back to back: nearly all are, and none overtakes.
+    // Back to back: jitter holds nearly all packets back, and none overtakes.
     let mut link = Link::new(&config, 3);
     for i in 0..4_000 {
         let _ = link.enqueue(at(i), 100, i);
@@ -320,7 +320,8 @@ fn no_draw_changes_another() {
     for i in 0..5_000 {
         assert_eq!(all[i].is_some(), lossy[i].is_some(), "loss of packet {i}");
         if let Some(delay) = extra(all[i], i) {
-            // Times are rounded up to a microsecond, and so the sum of two by one.
+            // Each time is rounded up to a microsecond, so the sum of two is off
+            // by one.
             let parts = extra(jittery[i], i).unwrap() + extra(reordering[i], i).unwrap();
             assert!(
                 delay.abs_diff(parts) <= 1,
@@ -356,7 +357,7 @@ fn a_packet_held_back_is_overtaken_and_the_others_keep_their_order() {
 }
 
 #[test]
-fn what_waits_longer_than_the_threshold_is_marked() {
+fn packets_that_wait_longer_than_the_threshold_are_marked() {
     let config = LinkConfig {
         ecn: Ecn::Step(ms(2)),
         queue: QueueLimit::Packets(4),
@@ -481,7 +482,7 @@ fn udp_is_shaped_dropped_or_let_through() {
 }
 
 #[test]
-fn discarded_packets_are_told_if_asked_for() {
+fn discarded_packets_are_returned_on_request() {
     let config = LinkConfig {
         queue: QueueLimit::Packets(0),
         loss: Loss::Bernoulli(loss_of(1_000_000)),
@@ -499,7 +500,7 @@ fn discarded_packets_are_told_if_asked_for() {
     };
     let _ = link.enqueue(at(2), udp, 2);
     assert_eq!(link.poll(at(1_000)), None);
-    let told: Vec<_> = std::iter::from_fn(|| link.next_discarded())
+    let returned: Vec<_> = std::iter::from_fn(|| link.next_discarded())
         .map(|Discarded { at, payload, cause }| (at.as_micros(), payload, cause))
         .collect();
     let want = [
@@ -507,5 +508,5 @@ fn discarded_packets_are_told_if_asked_for() {
         (2, 2, Discard::Policed),
         (1_000, 0, Discard::Lost),
     ];
-    assert_eq!(told, want);
+    assert_eq!(returned, want);
 }

@@ -58,7 +58,7 @@ fn every_key_is_read_and_written_back() {
     };
     let trace = |times: &[u64]| rate(Capacity::Trace(Trace::new(times.to_vec()).unwrap()));
     let cases = [
-        // TOML, what it means, JSON
+        // TOML, its meaning, JSON
         ("", patch(), "{}"),
         (
             "rate = '200Mbps'",
@@ -245,7 +245,7 @@ fn a_written_link_has_every_key() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(config in crate::link::tests::configs()) {
+    fn a_written_link_is_read_back(config in crate::link::tests::configs()) {
         let json = serde_json::to_string(&config).unwrap();
         prop_assert_eq!(serde_json::from_str::<LinkConfig>(&json).unwrap(), config.clone());
         let toml = toml::to_string(&config).unwrap();

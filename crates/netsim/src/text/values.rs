@@ -1,4 +1,4 @@
-//! The properties that have a notation of their own.
+//! Properties with a notation of their own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::{Ecn, Loss, QueueLimit, Reorder, UdpPolicy};
 
-/// What is wrong with the text of a property.
+/// The error of reading a property's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("reading {what} from `{text}`: expected {expected}")]
 pub struct ParseLinkError {
@@ -91,11 +91,11 @@ impl<'de> Deserialize<'de> for Ecn {
     }
 }
 
-/// A property that is a text in its simple form and a table in the other.
+/// A property that is a text in its simple form and a table in its full form.
 trait TextOrTable: Sized {
-    /// The table.
+    /// The table form.
     type Table: for<'de> Deserialize<'de> + Into<Self>;
-    /// What is accepted, for messages.
+    /// The accepted forms, for messages.
     const EXPECTED: &'static str;
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E>;
@@ -282,7 +282,7 @@ impl Serialize for UdpPolicy {
     }
 }
 
-/// Chances are written as loss rates are. More than always is always.
+/// Probabilities are written as loss rates; values above 1 count as 1.
 fn chance(ppm: u32) -> LossRate {
     LossRate::from_ppm(ppm).unwrap_or_else(|| LossRate::from_fraction(1.0))
 }

@@ -48,12 +48,12 @@ fn no_rate_takes_no_time_and_a_rate_of_zero_all_of_it() {
 }
 
 #[test]
-fn a_trace_serves_what_waits_and_wastes_the_rest() {
+fn a_trace_serves_waiting_packets_and_wastes_the_rest() {
     let mut transmitter = Transmitter::new(&trace(&[2, 2, 4, 10]), 14, 0);
     for (name, finish_ms, want_ms) in [
         ("arrives idle", transmitter.start(MS, 1_500), 2),
         ("the second of that ms", transmitter.follow(1_000), 2),
-        ("fits what is left", transmitter.follow(500), 2),
+        ("fits the rest", transmitter.follow(500), 2),
         ("spans two", transmitter.follow(2_000), 10),
         ("shares the second", transmitter.follow(1_000), 10),
         ("the next pass", transmitter.follow(1), 12),
@@ -65,22 +65,22 @@ fn a_trace_serves_what_waits_and_wastes_the_rest() {
 }
 
 #[test]
-fn the_finish_of_what_waits_is_foretold() {
+fn the_finish_of_waiting_packets_is_predicted() {
     for capacity in [
         Rate::from_bits_per_sec(7_000_001).into(),
         trace(&[1, 1, 3, 9]),
     ] {
         let mut transmitter = Transmitter::new(&capacity, 0, 0);
         transmitter.start(0, 700);
-        let foretold = transmitter.finish_of(5_000);
+        let predicted = transmitter.finish_of(5_000);
         transmitter.follow(4_000);
         let finish_ns = transmitter.follow(1_000);
-        assert!(finish_ns.abs_diff(foretold) <= 1, "{capacity:?}");
+        assert!(finish_ns.abs_diff(predicted) <= 1, "{capacity:?}");
     }
 }
 
 #[test]
-fn what_is_left_goes_on_at_the_new_capacity() {
+fn the_rest_of_a_packet_leaves_at_the_new_capacity() {
     let mbps = |mbps| Capacity::from(Rate::from_mbps(mbps));
     let cases = [
         // name, before, after, changed at ms, finish in µs of 1500 B begun at 0
@@ -101,7 +101,7 @@ fn what_is_left_goes_on_at_the_new_capacity() {
 }
 
 #[test]
-fn of_a_packet_in_parts_only_those_not_sent_are_left() {
+fn only_the_unsent_parts_of_a_packet_remain() {
     let mut transmitter = Transmitter::new(&trace(&[1, 2, 3, 100]), 0, 0);
     assert_eq!(transmitter.start(0, 4_000), 3 * MS);
     let finish_ns = transmitter.change(&Rate::from_mbps(8).into(), MS);

@@ -14,20 +14,20 @@ use crate::{LossRate, Rate};
 pub enum Congestion {
     /// CUBIC (RFC 9438).
     Cubic,
-    /// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that come
-    /// without a standing queue.
+    /// CUBIC with an adaptive floor: at losses without a standing queue, the window does not fall
+    /// below the bandwidth-delay product of the client path.
     Floor,
-    /// BBR.
+    /// BBR, version 1.
     Bbr,
 }
 
 impl Congestion {
-    /// All, in the order of their indices.
+    /// All congestion controls, in the order of [`Congestion::index`].
     pub const ALL: [Self; 3] = [Self::Cubic, Self::Floor, Self::Bbr];
-    /// All, those first that leave most to others on a shared path.
+    /// All congestion controls, in the order in which they leave bandwidth to other flows.
     pub const FAIREST_FIRST: [Self; 3] = [Self::Floor, Self::Cubic, Self::Bbr];
 
-    /// `cubic`, `floor` or `bbr`, as logs and the configuration name it.
+    /// The name in logs and in the configuration: `cubic`, `floor` or `bbr`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,25 +37,28 @@ impl Congestion {
         }
     }
 
-    /// The position in an array that has an element for each.
+    /// The position in an array that has an element for each congestion control.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The rate that it gets at random losses of any path, however fast; `None` where losses do not
-    /// limit it: BBR does not answer to them, and a floor holds at them.
+    /// The largest rate that random losses permit, on a path of any bandwidth.
     ///
-    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1, and that of Reno where it is
-    /// larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
-    /// algorithm", CCR 1997).
+    /// `None` where losses set no limit: BBR does not answer to them, and a floor holds at them.
+    ///
+    /// The rate follows from CUBIC's mean window for packets of 1460 bytes (RFC 9438 §5.1), and
+    /// from Reno's where that is larger.
+    ///
+    /// Reno's: CCR 1997, Mathis and others, "The macroscopic behavior of the TCP congestion
+    /// avoidance algorithm".
     #[must_use]
     pub fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
         let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());
         if self != Self::Cubic || loss <= 0.0 || rtt <= 0.0 {
             return None;
         }
-        // To the power of 3/4: asked at each decision, and roots are quick.
+        // To the power of 3/4 by two roots: each decision computes this, and roots are quick.
         let root = (rtt / loss).sqrt();
         let cubic = 1.054 * root * root.sqrt();
         let reno = (1.5 / loss).sqrt();
@@ -89,12 +92,12 @@ impl FromStr for Congestion {
 pub struct CongestionSet(u8);
 
 impl CongestionSet {
-    /// None.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
     /// All of [`Congestion::ALL`].
     pub const ALL: Self = Self::of(&Congestion::ALL);
 
-    /// These.
+    /// The set of these `members`.
     #[must_use]
     pub const fn of(members: &[Congestion]) -> Self {
         let (mut set, mut at) = (0, 0);
@@ -105,37 +108,37 @@ impl CongestionSet {
         Self(set)
     }
 
-    /// Whether this is one of them.
+    /// Whether the set contains `congestion`.
     #[must_use]
     pub const fn contains(self, congestion: Congestion) -> bool {
         self.0 & 1 << congestion as u8 != 0
     }
 
-    /// Those in both.
+    /// The intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many they are.
+    /// The number of members.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// They, the fairest first.
+    /// The members, the fairest first.
     pub fn iter(self) -> impl Iterator<Item = Congestion> + Clone {
         let all = Congestion::FAIREST_FIRST.into_iter();
         all.filter(move |congestion| self.contains(*congestion))
     }
 
-    /// The one that leaves most to others.
+    /// The member that leaves most bandwidth to other flows; `None` if the set is empty.
     #[must_use]
     pub fn fairest(self) -> Option<Congestion> {
         self.iter().next()
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_hold_what_they_are_made_of() {
+    fn sets_hold_their_members() {
         let fair = CongestionSet::of(&[Congestion::Cubic, Congestion::Floor]);
         let fast = CongestionSet::of(&[Congestion::Floor, Congestion::Bbr]);
         assert_eq!(fair.and(fast), CongestionSet::of(&[Congestion::Floor]));

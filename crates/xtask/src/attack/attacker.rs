@@ -14,26 +14,26 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// One connection of an attack: it is attacked over for as long as the server lets it.
+/// One connection of an attack, which goes on for as long as the server lets it.
 pub(super) type Attacker = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// An attack.
 pub(super) struct Attack {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Connections at once; each that ends is replaced.
+    /// The number of simultaneous connections. Each that ends is replaced.
     pub(super) connections: usize,
     pub(super) http3: bool,
     pub(super) attacker: fn(SocketAddr) -> Attacker,
 }
 
-/// How long an ended connection is replaced after.
+/// The time after which an ended connection is replaced.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Attacks for `time`, and prints how many connections were opened, and ended by the server.
+/// Attacks for `time`. Prints how many connections were opened, and how many the server ended.
 ///
 /// # Errors
-/// When `address` is not this machine's.
+/// If `address` is not this machine's.
 pub(super) fn attack(attack: &Attack, address: SocketAddr, time: Duration) -> Result<()> {
     ensure!(
         address.ip().is_loopback(),
@@ -67,25 +67,25 @@ async fn again_and_again(
     ended: Arc<AtomicU64>,
 ) {
     loop {
-        // However it ends, the server did it.
+        // However the connection ends, the server ended it.
         let _ = attacker(address).await;
         ended.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// What this program is there to say.
+/// Prints a line of the result.
 #[allow(clippy::print_stdout)]
 pub(super) fn println(line: std::fmt::Arguments<'_>) {
     println!("{line}");
 }
 
-/// A TLS connection that offers `alpn`, to whatever certificate.
+/// Opens a TLS connection that offers `alpn` and accepts any certificate.
 pub(super) async fn tls(address: SocketAddr, alpn: &str) -> Result<TlsStream<TcpStream>> {
     tls_over(TcpStream::connect(address).await?, alpn).await
 }
 
-/// The same over `tcp`.
+/// Begins TLS over `tcp`, offers `alpn` and accepts any certificate.
 pub(super) async fn tls_over(tcp: TcpStream, alpn: &str) -> Result<TlsStream<TcpStream>> {
     tcp.set_nodelay(true)?;
     let name = ServerName::try_from("localhost")?;
@@ -94,7 +94,7 @@ pub(super) async fn tls_over(tcp: TcpStream, alpn: &str) -> Result<TlsStream<Tcp
         .await?)
 }
 
-/// A client that trusts everybody: the servers' certificates are made for the moment.
+/// Settings of a client that accepts any certificate: servers get theirs for the moment.
 pub(super) fn config(alpn: &str) -> Result<ClientConfig> {
     Ok(AcceptAny::new().config(&[alpn])?)
 }

@@ -1,4 +1,4 @@
-//! A client that behaves: what it waits is what an attack costs others.
+//! An honest client: its waiting time is the cost of an attack to others.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use tokio::time::timeout;
 use super::attacker;
 use super::server::SMALL;
 
-/// The client's address: another than the attackers'.
+/// The client's address, another than the attackers'.
 const FROM: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 2), 0);
-/// Between two requests.
+/// The time between two requests.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Requests on a connection; then it opens another.
+/// Requests on a connection before the client opens another.
 const PER_CONNECTION: usize = 10;
-/// A request that takes longer has failed.
+/// The time after which a request has failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Times from a request, with the handshake if it is the first of its connection, to the response's
-/// last byte.
+/// Times from a request to the response's last byte. The first of a connection includes the
+/// handshake.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     sorted: Vec<Duration>,
-    /// Requests without their response.
+    /// The number of requests without their response.
     pub(super) failed: usize,
 }
 
 impl Waits {
-    /// Requests that were answered.
+    /// The number of requests that were answered.
     pub(super) const fn answered(&self) -> usize {
         self.sorted.len()
     }
 
-    /// The time that `share` of the requests take at most.
+    /// The time within which `share` of the requests were answered.
     pub(super) fn quantile(&self, share: f64) -> Duration {
         let last = self.sorted.len().saturating_sub(1);
         let index = (last as f64 * share).round() as usize;
@@ -43,10 +43,10 @@ impl Waits {
     }
 }
 
-/// Asks for a small file again and again for `time`.
+/// Requests a small file repeatedly for `time`.
 ///
 /// # Errors
-/// When there can be no client.
+/// If the client cannot be set up.
 pub(super) fn wait(address: SocketAddr, time: Duration) -> Result<Waits> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

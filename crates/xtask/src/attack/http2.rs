@@ -145,7 +145,7 @@ async fn stalled(address: SocketAddr, window: u32, pings: Option<Duration>) -> R
         tokio::time::sleep(interval).await;
         match pings {
             Some(_) => tls.write_all(&frame(PING, 0, 0, &[0; 8])).await?,
-            // The only way to notice an end without reading.
+            // Without reading, only this shows an end.
             None => tls
                 .get_ref()
                 .0
@@ -156,7 +156,7 @@ async fn stalled(address: SocketAddr, window: u32, pings: Option<Duration>) -> R
     }
 }
 
-/// Sends what `frames` gives of each count, as fast as the server takes it.
+/// Sends the `frames` of each count, as fast as the server takes them.
 async fn flood(address: SocketAddr, frames: fn(u32) -> Vec<u8>) -> Result<()> {
     const BATCH: u32 = 200;
     let (mut read, mut write) = tokio::io::split(begin(address, MAX_WINDOW).await?);

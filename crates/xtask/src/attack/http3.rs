@@ -75,7 +75,7 @@ async fn connect(address: SocketAddr, window: u32) -> Result<(Endpoint, quinn::C
     let mut control = connection.open_uni().await?;
     // The stream's type, and empty SETTINGS.
     control.write_all(&[0, 4, 0]).await?;
-    // Dropped it would be finished, which is an error (RFC 9114 §6.2.1).
+    // Dropping the stream would finish it, which is an error (RFC 9114 §6.2.1).
     std::mem::forget(control);
     Ok((endpoint, connection))
 }

@@ -1,4 +1,4 @@
-//! Attacks on a server over loopback, while an honest client measures what it waits.
+//! Attacks on a server over loopback, while an honest client measures its waiting time.
 
 mod attacker;
 mod honest;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Servers, each started afresh for each attack.
     #[arg(long, value_enum, default_values_t = [Kind::Hikyaku, Kind::Nginx])]
     server: Vec<Kind>,
-    /// Seconds of each attack, 1 to 600; before it a quarter of that without.
+    /// Seconds of each attack, 1 to 600; a quarter as long runs without an attack before it.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// The binary under attack.
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Lists the attacks.
     #[arg(long)]
     list: bool,
-    /// Only attacks what listens there, on a loopback address, and prints the connections opened and
-    /// ended by the server.
+    /// Only attacks the server on this loopback address, and prints the connections that were
+    /// opened, and ended by the server.
     #[arg(long)]
     against: Option<SocketAddr>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 /// Attacks, and prints a table.
 ///
 /// # Errors
-/// When an attack is unknown, or a server can't be started or ends.
+/// If an attack is unknown, or a server cannot be started or ends.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let attacks = chosen(args)?;
     let time = Duration::from_secs(args.seconds);
@@ -84,19 +84,19 @@ fn chosen(args: &Args) -> Result<Vec<Attack>> {
     Ok(all)
 }
 
-/// What an attack did.
+/// The results of an attack.
 struct Outcome {
-    /// Before it.
+    /// Waiting times before the attack.
     quiet: Waits,
     waits: Waits,
     before: Usage,
-    /// Bytes.
+    /// The server's peak memory in bytes.
     peak_memory: u64,
-    /// CPU-seconds of the server a second.
+    /// The server's CPU-seconds a second.
     cpu: f64,
-    /// Of attackers.
+    /// The number of connections that attackers opened.
     opened: u64,
-    /// Of these, by the server.
+    /// The number of these connections that the server ended.
     ended: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The table.
+//! The table of results.
 
 use std::process::Command;
 
@@ -8,14 +8,14 @@ use super::attacker::{Attack, println};
 use super::server::Kind;
 use super::{Args, Outcome};
 
-/// Names the attacks.
+/// Prints the names of the attacks.
 pub(super) fn list(attacks: &[Attack]) {
     for attack in attacks {
         println(format_args!("{:<22} {}", attack.name, attack.about));
     }
 }
 
-/// The conditions, and the table's head.
+/// Prints the conditions, and the table's head.
 pub(super) fn begin(args: &Args) -> Result<()> {
     let commit = Command::new("git")
         .args(["describe", "--always", "--dirty"])
@@ -38,7 +38,7 @@ pub(super) fn begin(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// One attack on one server.
+/// Prints the result of one attack on one server.
 pub(super) fn row(attack: &Attack, kind: Kind, outcome: &Outcome) {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let (quiet, waits) = (&outcome.quiet, &outcome.waits);

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use tempfile::TempDir;
 
-/// Bytes of the file that honest clients ask for.
+/// Bytes of the file that honest clients request.
 pub(super) const SMALL: usize = 16 * 1024;
-/// Bytes of the file that attackers ask for.
+/// Bytes of the file that attackers request.
 const LARGE: u64 = 100_000_000;
-/// How long a server may take to start.
+/// The time within which a server has to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// Ticks in a second, the same on all of Linux's architectures (proc_pid_stat(5)).
 const USER_HZ: u32 = 100;
@@ -24,7 +24,7 @@ const USER_HZ: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     Hikyaku,
-    /// Debian's.
+    /// nginx, as Debian packages it.
     Nginx,
 }
 
@@ -43,17 +43,17 @@ impl Kind {
     }
 }
 
-/// A server that runs on one CPU, with its files; ends when dropped.
+/// A server that runs on one CPU, with its files. It ends when dropped.
 pub(super) struct Server {
     child: Child,
     address: SocketAddr,
     directory: TempDir,
 }
 
-/// What a server has used.
+/// The resources that a server has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// Bytes, pages shared with others counted in part (PSS).
+    /// Bytes of memory, with shared pages counted in part (PSS).
     pub(super) memory: u64,
     pub(super) cpu: Duration,
 }
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// # Errors
-    /// When it has ended; with what it wrote.
+    /// If the server has ended; with its output.
     pub(super) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = fs::read_to_string(self.directory.path().join("stderr"));
@@ -107,7 +107,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the process and its children have used.
+    /// Reads the resources that the process and its children have used.
     pub(super) fn usage(&self) -> Result<Usage> {
         let mut sum = Usage::default();
         for process in processes(self.child.id())? {
@@ -135,7 +135,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // nginx's workers end with their master only when it is asked to.
+        // nginx's workers end with their master only if it is asked to.
         if let Ok(processes) = processes(self.child.id()) {
             for process in processes {
                 let _ = Command::new("kill")
@@ -147,7 +147,7 @@ impl Drop for Server {
     }
 }
 
-/// Attackers at work.
+/// Running attackers.
 pub(super) struct Attackers(Child);
 
 impl Attackers {
@@ -168,7 +168,7 @@ fn prepare(directory: &Path) -> Result<()> {
     let root = directory.join("root");
     fs::create_dir(&root)?;
     fs::write(root.join("small.bin"), vec![b'x'; SMALL])?;
-    // Without holes its pages would not be those of a file.
+    // With holes, its pages would not be those of a file.
     fs::write(root.join("large.bin"), vec![b'x'; usize::try_from(LARGE)?])?;
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     fs::write(directory.join("cert.pem"), made.cert.pem())?;
@@ -196,7 +196,7 @@ fn as_nginx(command: &mut Command, directory: &Path, address: SocketAddr) -> Res
         .replace("@ADDRESS@", &address.to_string());
     let path = directory.join("nginx.conf");
     fs::write(&path, config)?;
-    // Debian has nginx where only root's PATH looks.
+    // Debian installs nginx into a directory that only root's PATH has.
     let path_of_root = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
     command
         .env("PATH", path_of_root)
@@ -206,7 +206,7 @@ fn as_nginx(command: &mut Command, directory: &Path, address: SocketAddr) -> Res
     Ok(())
 }
 
-/// A port that is free on TCP and UDP now.
+/// Finds a port that is free on TCP and UDP.
 fn free_port() -> Result<u16> {
     for _ in 0..100 {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -218,7 +218,7 @@ fn free_port() -> Result<u16> {
     bail!("no port is free on TCP and UDP")
 }
 
-/// A process and its children.
+/// Lists a process and its children.
 fn processes(id: u32) -> Result<Vec<u32>> {
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
     let children = children.split_whitespace().flat_map(str::parse);
@@ -231,7 +231,8 @@ fn usage_of(process: u32) -> Result<Usage> {
     let kib = pss.and_then(|pss| pss.trim().strip_suffix(" kB"));
     let memory = kib.context("no `Pss`")?.parse::<u64>()? << 10;
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may hold anything; utime and stime are the 14th and 15th field.
+    // The name, in parentheses, may hold any character. utime and stime are the 14th and 15th
+    // field.
     let (_, fields) = stat.rsplit_once(") ").context("no name")?;
     let ticks = fields
         .split(' ')

@@ -1,4 +1,4 @@
-//! From runs to figures: spreads over the rounds, paired ratios, goals.
+//! Figures from runs: spreads over the rounds, paired ratios, goals.
 
 use serde::Serialize;
 
@@ -8,17 +8,17 @@ use super::memory::Idle;
 use super::rounds::Run;
 use super::stats::Spread;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) runs: Vec<Run>,
     pub(super) idle: Vec<Idle>,
-    /// `None` where it was not asked for.
+    /// `None` if it was not requested.
     pub(super) decision: Option<Decision>,
     pub(super) estimates: Vec<Estimates>,
 }
 
-/// What the project set itself, and what came out.
+/// A goal of the project, and the result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Goal {
     pub(super) what: &'static str,
@@ -31,7 +31,7 @@ pub(super) struct Goal {
 pub(super) type Figure = fn(&Run) -> f64;
 
 const HIKYAKU_H2_LARGE: Arm = large(ServerKind::Hikyaku, Http::H2, Generator::Curl);
-/// By the same client as HTTP/3.
+/// HTTP/2 by the client that HTTP/3 is measured with.
 const HIKYAKU_H2_LARGE_GET: Arm = large(ServerKind::Hikyaku, Http::H2, Generator::Get);
 const HIKYAKU_H3_LARGE: Arm = large(ServerKind::Hikyaku, Http::H3, Generator::Get);
 const FIXED_H2_LARGE: Arm = large(ServerKind::FixedH2, Http::H2, Generator::Get);
@@ -58,7 +58,7 @@ impl Results {
         Spread::of(self.of(arm).map(figure))
     }
 
-    /// Of `one` by `other`, each ratio from the same round.
+    /// The ratio of `one` to `other`, with each pair from the same round.
     pub(super) fn ratio(&self, one: Arm, other: Arm, figure: Figure) -> Option<Spread> {
         Spread::of(self.of(one).filter_map(|run| {
             let pair = self.of(other).find(|pair| pair.round == run.round)?;
@@ -80,7 +80,7 @@ impl Results {
         }
     }
 
-    /// The arm that `arm` of hikyaku is compared with.
+    /// The arm with which `arm` of hikyaku is compared.
     pub(super) fn peer(&self, arm: Arm) -> Option<Arm> {
         if arm.server != ServerKind::Hikyaku {
             return None;
@@ -144,7 +144,7 @@ impl Results {
                 0.8,
             ),
             rate("HTTP/2 requests/s, of nginx's", HIKYAKU_H2_SMALL, 1.2),
-            // 60,000 where nginx's HTTP/2 makes 42,000.
+            // The goal is 60,000 where nginx's HTTP/2 reaches 42,000.
             rate(
                 "HTTP/3 requests/s, of nginx's HTTP/2",
                 HIKYAKU_H3_SMALL,
@@ -191,7 +191,7 @@ fn at_most(what: &'static str, reached: f64, most: f64) -> Goal {
     }
 }
 
-/// `0.71 (0.69-0.74)`.
+/// Prints `0.71 (0.69-0.74)`.
 pub(super) fn times(ratio: Spread) -> String {
     let Spread { median, min, max } = ratio;
     format!("{median:.2} ({min:.2}-{max:.2})")
@@ -233,7 +233,7 @@ mod tests {
         let [default, wide] = [ServerKind::Nginx, ServerKind::Nginx16k]
             .map(|server| large(server, Http::H2, Generator::Curl));
         let mut runs = Vec::new();
-        // The machine is twice as slow in the second round, which no ratio may show.
+        // The machine is twice as slow in the second round. No ratio may show that.
         for (round, slow) in [1.0, 2.0, 1.0].into_iter().enumerate() {
             runs.push(run(round, default, slow));
             runs.push(run(round, wide, 0.8 * slow));

@@ -1,4 +1,4 @@
-//! What is compared: a server, an HTTP version, a load and its generator.
+//! The arms: a server, an HTTP version, a load and its generator.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ServerKind {
     Hikyaku,
-    /// hikyaku with everything pinned that it would choose: HTTP/2, CUBIC, no floor, one connection.
+    /// hikyaku with all choices pinned: HTTP/2, CUBIC, no floor, one connection.
     FixedH2,
-    /// The same over HTTP/3.
+    /// hikyaku with all choices pinned: HTTP/3, CUBIC, no floor, one connection.
     FixedH3,
-    /// hikyaku with `[egress]`: two paths to choose from for each client.
+    /// hikyaku with `[egress]`: two egress routes to choose from for each client.
     Egress,
-    /// `http2_chunk_size` at its default of 8k.
+    /// nginx with `http2_chunk_size` at its default of 8k.
     Nginx,
-    /// The same nginx, `http2_chunk_size 16k`.
+    /// nginx with `http2_chunk_size 16k`.
     #[serde(rename = "nginx-16k")]
     Nginx16k,
 }
@@ -29,7 +29,7 @@ pub(super) enum Http {
     H3,
 }
 
-/// What is asked for.
+/// The files that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Load {
@@ -56,7 +56,7 @@ pub(super) struct Arm {
     pub(super) generator: Generator,
 }
 
-/// Every arm. `get` on HTTP/2 is there to tell the generator's part from the server's.
+/// Every arm. `get` on HTTP/2 separates the generator's share from the server's.
 pub(super) const ARMS: [Arm; 18] = {
     use Generator::{Curl, Get, H2load};
     use Http::{H1, H2, H3};
@@ -84,7 +84,7 @@ pub(super) const ARMS: [Arm; 18] = {
     ]
 };
 
-/// Requests at once of [`Load::Small`].
+/// Simultaneous requests of [`Load::Small`].
 pub(super) const PARALLEL: u64 = 64;
 
 pub(super) const fn arm(server: ServerKind, http: Http, load: Load, generator: Generator) -> Arm {
@@ -97,7 +97,7 @@ pub(super) const fn arm(server: ServerKind, http: Http, load: Load, generator: G
 }
 
 impl Arm {
-    /// The same on a hikyaku without egress paths, of an arm that has them.
+    /// The arm without egress routes that corresponds to an arm with them.
     pub(super) fn without_egress(self) -> Option<Self> {
         (self.server == ServerKind::Egress).then_some(Self {
             server: ServerKind::Hikyaku,
@@ -124,7 +124,7 @@ impl Load {
 }
 
 impl Http {
-    /// As `curl` and `hikyaku get` write it.
+    /// The version in the options of `curl` and `hikyaku get`.
     pub(super) fn number(self) -> &'static str {
         match self {
             Self::H1 => "1.1",

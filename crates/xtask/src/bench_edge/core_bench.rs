@@ -1,4 +1,4 @@
-//! The core's own benchmarks: what a decision costs, and what clients take of memory.
+//! The core's own benchmarks: the time of a decision, and the memory of clients.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::process::{self, Stop};
 use super::server::Workspace;
 
-/// From `cargo bench -p hikyaku-core --bench decide`.
+/// The result of `cargo bench -p hikyaku-core --bench decide`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Decision {
     pub(super) median_ns: f64,
     pub(super) p99_ns: f64,
-    /// Mean cost of looking a client up.
+    /// The mean time of looking a client up.
     pub(super) view_ns: f64,
 }
 

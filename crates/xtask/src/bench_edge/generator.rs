@@ -1,4 +1,4 @@
-//! The programs that load a server, and what they report.
+//! The load generators, and their reports.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::arm::{Arm, Generator, Http, Load, PARALLEL};
 use super::process::{self, Stop};
 use super::server::Workspace;
 
-/// The suite that OpenSSL and rustls prefer alike, so that all arms encrypt alike.
+/// The suite that both OpenSSL and rustls prefer, so that all arms encrypt alike.
 const CIPHER: &str = "TLS_AES_256_GCM_SHA384";
 
-/// Sends `count` requests to `url` as `arm` says; gives the time they took.
+/// Sends `count` requests to `url` by `arm`, and returns their time.
 ///
 /// # Errors
-/// When any of them failed, or went by another protocol, cipher or number of connections.
+/// If any of them failed, or used another protocol, cipher or number of connections.
 pub(super) fn load(
     workspace: &Workspace,
     arm: Arm,
@@ -108,7 +108,7 @@ fn parse_h2load(said: &str, count: u64) -> Result<Duration> {
         requests.contains(&succeeded),
         "h2load reported `requests:{requests}`"
     );
-    // HTTP statuses that are no success count as succeeded requests above.
+    // Requests with other HTTP statuses count as succeeded in the line before.
     let statuses = line("status codes:")?;
     let all_fine = format!("{count} 2xx,");
     ensure!(
@@ -142,7 +142,7 @@ fn get(arm: Arm, url: &str, count: u64, certificate: &str) -> Vec<String> {
         .collect()
 }
 
-/// The client's report (`docs/get.md`), as far as it matters here.
+/// The client's report (`docs/get.md`), as far as the benchmark needs it.
 #[derive(Debug, Deserialize)]
 struct LoadReport {
     requests: u64,

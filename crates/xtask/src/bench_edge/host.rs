@@ -1,4 +1,4 @@
-//! The machine: what it is, and what it did beside the benchmark.
+//! The machine: its properties, and its work beside the benchmark.
 
 use std::collections::HashMap;
 use std::env;
@@ -10,12 +10,12 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Whatever a reader needs to judge or repeat the figures.
+/// The facts that a reader needs to judge or repeat the figures.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Machine {
     pub(super) cpu: String,
     pub(super) cores: usize,
-    /// Whether server and load generator were on two threads of one core.
+    /// Whether server and load generator ran on two threads of one core.
     pub(super) siblings: bool,
     pub(super) memory_gib: f64,
     pub(super) kernel: String,
@@ -83,7 +83,7 @@ impl CpuTicks {
         Ok(Self(cpus.collect()))
     }
 
-    /// Seconds of `cpu` since `before`: stolen by the hypervisor, and spent on anything.
+    /// Seconds of `cpu` since `before`: stolen by the hypervisor, and busy.
     pub(super) fn since(&self, before: &Self, cpu: usize) -> (f64, f64) {
         const IDLE: usize = 3;
         const IOWAIT: usize = 4;
@@ -97,7 +97,7 @@ impl CpuTicks {
     }
 }
 
-/// Resident memory of a process in bytes, pages shared with others counted in part (PSS).
+/// Resident memory of a process in bytes, with shared pages counted in part (PSS).
 pub(super) fn pss(pid: u32) -> Result<u64> {
     let rollup = read(&format!("/proc/{pid}/smaps_rollup"))?;
     Ok(key_kib(&rollup, "Pss:")? << 10)
@@ -136,8 +136,8 @@ fn system() -> String {
     name.map_or_else(|| "unknown".to_owned(), |name| name.replace('"', ""))
 }
 
-/// The version that a program tells of itself, such as `nginx/1.22.1`: the first word of
-/// its first line that has a dot.
+/// The version that a program prints, such as `nginx/1.22.1`: the first word with a dot in its
+/// first line.
 fn version(program: &str, option: &str) -> Result<String> {
     let said = said(program, &[option])?;
     let words = said.lines().next().unwrap_or_default().split_whitespace();
@@ -149,7 +149,7 @@ fn version(program: &str, option: &str) -> Result<String> {
     })
 }
 
-/// What a command writes, on either output.
+/// The output of a command, on either stream.
 fn said(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)

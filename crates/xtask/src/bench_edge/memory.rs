@@ -1,4 +1,4 @@
-//! Memory of a server for each connection that is idle.
+//! Memory of a server for each idle connection.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,18 +15,18 @@ use super::host;
 use super::process::{Process, Stop};
 use super::server::{Server, Workspace};
 
-/// What idle connections cost a server.
+/// The cost of idle connections to a server.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Idle {
     pub(super) server: ServerKind,
     pub(super) http: Http,
-    /// That were open, each after one request.
+    /// The number of open connections, each after one request.
     pub(super) connections: u64,
-    /// Opening all of them took.
+    /// The time of opening all of them.
     pub(super) opened_s: f64,
-    /// Bytes of the server's memory (PSS) before, with none.
+    /// Bytes of the server's memory (PSS) without connections.
     pub(super) before: u64,
-    /// With all of them.
+    /// Bytes of the server's memory (PSS) with all connections.
     pub(super) with: u64,
 }
 
@@ -36,21 +36,20 @@ impl Idle {
     }
 }
 
-/// What `idle` says of its connections.
+/// The report of `idle` on its connections.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Opened {
     open: u64,
 }
 
-/// Time after the last request until memory is read, so that what a request needed is
-/// given back.
+/// The time from the last request until memory is read, so that the server can free the memory of
+/// requests.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Opening all connections may take this long.
+/// The time limit for opening all connections.
 const OPEN_LIMIT: Duration = Duration::from_secs(120);
 
-/// Measures a fresh server with `count` idle connections, which `idle` (the example
-/// beside this one) holds open.
+/// Measures a fresh server with `count` idle connections, which `cargo xtask idle` holds open.
 pub(super) fn measure(
     workspace: &Workspace,
     (kind, http): (ServerKind, Http),
@@ -73,7 +72,7 @@ pub(super) fn measure(
     stop.sleep(SETTLE)?;
     server.check()?;
     let with = host::pss(server.worker)?;
-    // Its standard input ends: it counts what is left.
+    // Its standard input ends, and so it counts the remaining connections.
     drop(client.process.child().stdin.take());
     let left = client.next_report(stop)?;
     ensure!(
@@ -135,7 +134,7 @@ impl Client {
                 Ok(line) => return Ok(serde_json::from_str(&line?)?),
                 Err(mpsc::RecvTimeoutError::Timeout) => stop.check()?,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    // Its end is known a moment later than that of its output.
+                    // Its end is visible a moment after that of its output.
                     stop.sleep(Duration::from_millis(100))?;
                     self.process.check()?;
                     anyhow::bail!("`idle` closed its output without a report");

@@ -1,7 +1,7 @@
-//! `make bench-edge`: what the edge server costs, beside nginx (`docs/benchmarks.md`).
+//! `make bench-edge`: the cost of the edge server, beside nginx (`docs/benchmarks.md`).
 //!
-//! Servers run on one core, load generators on another, over loopback. Writes a report in
-//! Markdown and, beside it, every run as a JSON line.
+//! Servers run on one core, load generators on another, over loopback. The benchmark writes a
+//! report in Markdown and, beside it, every run as a JSON line.
 //!
 //! ```text
 //! cargo build --release -p hikyaku
@@ -42,15 +42,15 @@ use server::Workspace;
 /// Options of `cargo xtask bench-edge`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the report goes; the runs go beside it, as .jsonl
+    /// File of the report; the runs go beside it, as .jsonl
     #[arg(long, value_name = "FILE", default_value = "build/bench-edge/edge.md")]
     out: PathBuf,
 
-    /// Rounds; in each every arm runs once
+    /// Rounds; each has one run of every arm
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// Time that a run takes at least, about, in seconds
+    /// Time of a run, at least and roughly, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     time: f64,
 
@@ -58,12 +58,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=15_000))]
     idle: u64,
 
-    /// One short round and few connections, to see whether everything works; the figures
-    /// are of no use
+    /// One short round and few connections, to see whether everything works; the figures are of no
+    /// use
     #[arg(long, conflicts_with_all = ["rounds", "time", "idle"])]
     quick: bool,
 
-    /// Only what `[egress]` costs: small files with it and without
+    /// Only the cost of `[egress]`: small files with it and without
     #[arg(long)]
     egress: bool,
 
@@ -136,7 +136,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-/// All arms, or those with egress paths and what they are compared with.
+/// All arms, or those with egress routes and their peers without.
 fn arms(only_egress: bool) -> Vec<Arm> {
     let compared: Vec<Arm> = ARMS.into_iter().filter_map(Arm::without_egress).collect();
     let concerned = |arm: &Arm| arm.server == ServerKind::Egress || compared.contains(arm);
@@ -209,7 +209,7 @@ impl Lines {
     }
 }
 
-/// On Ctrl-C and SIGTERM processes and files are removed in order.
+/// On Ctrl-C and SIGTERM, ends processes and removes files in order.
 fn stop_on_signal() -> Result<Arc<Stop>> {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = Arc::new(Stop::default());
@@ -217,7 +217,7 @@ fn stop_on_signal() -> Result<Arc<Stop>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()?;
-    // Registered before this returns: no signal finds the default action.
+    // Registered before this returns, so that no signal finds the default action.
     let (mut interrupt, mut terminate) = {
         let _context = runtime.enter();
         (

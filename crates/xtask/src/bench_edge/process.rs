@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Set by Ctrl-C or SIGTERM: whatever waits gives up, and owners end their processes.
+/// Set by Ctrl-C or SIGTERM. Waiting functions then return, and owners end their processes.
 #[derive(Debug, Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -26,7 +26,7 @@ impl Stop {
         Ok(())
     }
 
-    /// Sleeps, unless it is time to stop.
+    /// Sleeps. Returns early with an error if the benchmark is to stop.
     pub(super) fn sleep(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -42,7 +42,7 @@ impl Stop {
 pub(super) struct Process {
     child: Child,
     name: String,
-    /// What it writes to standard error.
+    /// The file of its standard error.
     log: PathBuf,
 }
 
@@ -54,8 +54,8 @@ const GRACE: Duration = Duration::from_secs(5);
 impl Process {
     /// Starts `program` on one CPU, with its standard error in a file of `directory`.
     ///
-    /// It gets a process group of its own, so that Ctrl-C on a terminal reaches the
-    /// benchmark alone, which then ends its processes in order.
+    /// It gets its own process group, so that Ctrl-C on a terminal reaches the benchmark alone. The
+    /// benchmark then ends its processes in order.
     pub(super) fn start(
         program: &Path,
         cpu: usize,
@@ -66,7 +66,7 @@ impl Process {
         let name = name.to_string_lossy().into_owned();
         let log = directory.join(format!("{name}.stderr"));
         let file = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        // taskset replaces itself by the program, so the process is the program's.
+        // taskset replaces itself by the program, so that the process is the program's.
         let mut command = Command::new("taskset");
         command.args(["-c", &cpu.to_string()]).arg(program);
         prepare(&mut command);
@@ -87,7 +87,7 @@ impl Process {
     }
 
     /// # Errors
-    /// When it has ended.
+    /// If the process has ended.
     pub(super) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended with {status}: {}", self.name, self.last_words()),
@@ -119,7 +119,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs `program` on one CPU to its end and gives what it wrote to standard output.
+/// Runs `program` on one CPU to its end and returns its standard output.
 pub(super) fn output(
     program: &Path,
     cpu: usize,

@@ -89,7 +89,7 @@ fn small(out: &mut String, results: &Results) {
     out.push_str(
         "\n## Small files\n\nRequests for a file of 1 KiB, 64 at once: on HTTP/1.1 over 64 \
          connections, on HTTP/2 and HTTP/3 over one. Where the server's core was not busy, \
-         the client's was, and the rate per CPU-second tells what the server could do.\n\n\
+         the client's was, and the rate per CPU-second shows the limit of the server.\n\n\
          | server | HTTP | client | requests/s | of nginx's | server busy \
          | requests per server CPU-second | of nginx's |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
@@ -127,7 +127,7 @@ fn egress(out: &mut String, results: &Results) {
     }
 }
 
-/// `0.987 (0.975-0.994)`: differences are small here.
+/// Prints `0.987 (0.975-0.994)`, since differences are small here.
 fn precise(ratio: Spread) -> String {
     cell(Some(ratio), 3)
 }
@@ -263,7 +263,7 @@ fn conditions(out: &mut String, machine: &Machine) {
     );
 }
 
-/// One line on a run, while it goes on.
+/// Prints a run in one line, for progress.
 pub(super) fn progress(run: &Run) -> String {
     let Run { round, arm, .. } = run;
     let figure = match arm.load {

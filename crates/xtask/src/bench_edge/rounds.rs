@@ -1,4 +1,4 @@
-//! Paired rounds: in each, every arm once.
+//! Paired rounds: each has one run of every arm.
 
 use std::time::{Duration, Instant};
 
@@ -18,16 +18,16 @@ pub(super) struct Run {
     pub(super) round: usize,
     #[serde(flatten)]
     pub(super) arm: Arm,
-    /// Requests that were answered.
+    /// The number of requests that were answered.
     pub(super) requests: u64,
     pub(super) body_bytes: u64,
-    /// From the first request to the last response, as the generator says.
+    /// Seconds from the first request to the last response, by the generator.
     pub(super) elapsed_s: f64,
     /// CPU time of the server, its handshakes included.
     pub(super) server_cpu_s: f64,
-    /// Share of both CPUs that the hypervisor gave to other machines.
+    /// The share of both CPUs that the hypervisor gave to other machines.
     pub(super) steal: f64,
-    /// Share of the server's CPU that other processes and the kernel's own work took.
+    /// The share of the server's CPU that other processes and the kernel's own work took.
     pub(super) foreign: f64,
 }
 
@@ -44,12 +44,12 @@ impl Run {
         self.requests as f64 / self.server_cpu_s
     }
 
-    /// Share of the time that the server was at work.
+    /// The share of the time in which the server was at work.
     pub(super) fn busy(&self) -> f64 {
         self.server_cpu_s / self.elapsed_s
     }
 
-    /// Whether others took so much of the machine that the figures may be off.
+    /// Whether other work took so much of the machine that the figures may be off.
     pub(super) fn disturbed(&self) -> bool {
         self.steal > STEAL_LIMIT || self.foreign > FOREIGN_LIMIT
     }
@@ -65,7 +65,7 @@ pub(super) fn run(
     rounds: usize,
     time: Duration,
     stop: &Stop,
-    mut told: impl FnMut(&Run) -> Result<()>,
+    mut report: impl FnMut(&Run) -> Result<()>,
 ) -> Result<Vec<Run>> {
     let mut bench = Bench {
         hikyaku: Server::start(workspace, ServerKind::Hikyaku, stop)?,
@@ -84,15 +84,15 @@ pub(super) fn run(
     for round in 0..rounds {
         for (arm, count) in in_turn(&counts, round) {
             let run = bench.run(arm, count, round)?;
-            told(&run)?;
+            report(&run)?;
             runs.push(run);
         }
     }
     Ok(runs)
 }
 
-/// The arms of a round: begun one further each time and reversed every other time, so
-/// that none always follows the same one.
+/// The arms of a round. Each round begins one arm further, and every other one is reversed, so that
+/// no arm always follows the same one.
 fn in_turn<T: Copy>(arms: &[T], round: usize) -> Vec<T> {
     let mut order = arms.to_vec();
     order.rotate_left(round % arms.len().max(1));
@@ -113,19 +113,20 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Requests that take `time`, at least one round of the generator's parallel ones.
+    /// The number of requests that take `time`, at least one round of the generator's parallel
+    /// ones.
     fn calibrate(&mut self, arm: Arm, time: Duration) -> Result<u64> {
-        let least = match arm.load {
+        let minimum = match arm.load {
             Load::Large => 1,
             Load::Small => PARALLEL * 16,
         };
-        let mut count = least;
+        let mut count = minimum;
         loop {
             let run = self.run(arm, count, 0)?;
             let share = run.elapsed_s / time.as_secs_f64();
             if share > 0.2 {
                 // A tenth more, since a warm server is faster than it just was.
-                return Ok(((count as f64 * 1.1 / share).ceil() as u64).max(least));
+                return Ok(((count as f64 * 1.1 / share).ceil() as u64).max(minimum));
             }
             count *= 4;
         }

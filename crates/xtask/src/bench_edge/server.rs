@@ -1,4 +1,4 @@
-//! The servers under test, and what they serve.
+//! The servers under test, and their files.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use super::arm::{Load, ServerKind};
 use super::host;
 use super::process::{Process, Stop};
 
-/// The files that both serve and the certificate that both show; removed at the end.
+/// The files and the certificate of all servers; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Workspace {
     directory: tempfile::TempDir,
@@ -23,7 +23,7 @@ pub(super) struct Workspace {
     pub(super) client_cpu: usize,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Process,
@@ -34,7 +34,7 @@ pub(super) struct Server {
     port_16k: u16,
 }
 
-/// How long a server may take to start.
+/// The time within which a server has to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 impl Workspace {
@@ -76,7 +76,7 @@ impl Workspace {
         self.path().join("cert.pem")
     }
 
-    /// Socket of the agent of egress paths.
+    /// The socket of the egress agent.
     pub(super) fn agent(&self) -> PathBuf {
         self.path().join("agent.sock")
     }
@@ -88,17 +88,17 @@ impl Workspace {
     fn write_files(&self) -> Result<()> {
         fs::create_dir(self.root())?;
         for load in [Load::Large, Load::Small] {
-            // Does not compress, wherever anything should try.
+            // Random content does not compress, if any program should try.
             let mut content = vec![0; usize::try_from(load.size())?];
             ChaCha8Rng::seed_from_u64(load.size()).fill_bytes(&mut content);
             let path = self.root().join(load.file_name());
-            // Written and read once: it is on the disk, and in the page cache.
+            // Written and read once, the file is on the disk and in the page cache.
             fs::write(&path, content)
                 .and_then(|()| fs::File::open(&path)?.sync_all())
                 .and_then(|()| fs::read(&path))
                 .with_context(|| format!("writing {}", path.display()))?;
         }
-        // ECDSA on P-256, rcgen's default.
+        // The key is ECDSA on P-256, rcgen's default.
         let names = ["localhost".to_owned(), Ipv4Addr::LOCALHOST.to_string()];
         let made = rcgen::generate_simple_self_signed(names).context("making a certificate")?;
         fs::write(self.certificate(), made.cert.pem())?;
@@ -119,7 +119,7 @@ fn ensure_on_disk(path: &Path) -> Result<()> {
 }
 
 impl Server {
-    /// Starts `kind` afresh.
+    /// Starts a fresh server of `kind`.
     pub(super) fn start(workspace: &Workspace, kind: ServerKind, stop: &Stop) -> Result<Self> {
         let (port, port_16k) = (free_port()?, free_port()?);
         let process = match kind {
@@ -155,7 +155,7 @@ impl Server {
     }
 
     /// # Errors
-    /// When it has ended.
+    /// If the server has ended.
     pub(super) fn check(&mut self) -> Result<()> {
         self.process.check()
     }
@@ -175,7 +175,7 @@ impl Server {
     }
 }
 
-/// Everything that the server would choose.
+/// The settings that pin all choices.
 fn pinned(version: &str) -> [String; 4] {
     [
         format!("policy.version={version}"),
@@ -185,7 +185,7 @@ fn pinned(version: &str) -> [String; 4] {
     ]
 }
 
-/// As shipped, but for the log, which is off on both servers, and `settings`.
+/// Starts hikyaku as shipped, with `settings` and without the log, which is off on both servers.
 fn hikyaku(workspace: &Workspace, port: u16, settings: &[String]) -> Result<Process> {
     let (program, cpu) = (&workspace.hikyaku, workspace.server_cpu);
     Process::start(program, cpu, workspace.path(), |command| {
@@ -199,7 +199,7 @@ fn hikyaku(workspace: &Workspace, port: u16, settings: &[String]) -> Result<Proc
             .arg(workspace.key())
             .args(["--set", "admin.listen=", "--set", "log.access=off"])
             .args(["--set", "log.level=warn"])
-            // Idle connections are to be idle for as long as the measurement takes.
+            // Idle connections have to stay idle for as long as the measurement takes.
             .args(["--set", "timeouts.idle=10m", "--set", "timeouts.drain=1s"])
             .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .stdin(Stdio::null())
@@ -232,7 +232,7 @@ fn nginx(workspace: &Workspace, port: u16, port_16k: u16) -> Result<Process> {
     )
 }
 
-/// A port that is free on TCP and UDP now.
+/// Finds a port that is free on TCP and UDP.
 fn free_port() -> Result<u16> {
     const ATTEMPTS: usize = 100;
     for _ in 0..ATTEMPTS {

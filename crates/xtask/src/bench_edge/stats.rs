@@ -1,8 +1,8 @@
-//! Median and spread of few values.
+//! The median and spread of few values.
 
 use serde::Serialize;
 
-/// Distribution of what was measured over the rounds.
+/// The distribution of a figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -11,7 +11,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// The spread of `values`; `None` if there are none.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! What the standard library does not offer of the kernel.
+//! System calls that the standard library lacks.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// CPU time of a process so far: all of its threads, ended ones too, to the nanosecond
+/// CPU time of a process so far, to the nanosecond: all of its threads, ended ones too
 /// (clock_getcpuclockid(3)). `/proc/PID/stat` would count in ticks of 10 ms.
 #[allow(unsafe_code)]
 pub(super) fn cpu_time(pid: u32) -> io::Result<Duration> {

@@ -17,7 +17,7 @@ import (
 type testCase struct {
 	name string
 	try  func(*target) error
-	// Tried only by its name.
+	// Runs only if it is named.
 	alone bool
 }
 
@@ -123,7 +123,7 @@ func post(t *target) error {
 
 func unknownLength(t *target) error {
 	content := noise(300_000)
-	// Of a plain reader the client cannot know the length.
+	// The client cannot know the length of a plain reader.
 	return t.echo(io.MultiReader(bytes.NewReader(content)), content)
 }
 
@@ -148,7 +148,7 @@ func trailers(t *target) error {
 	)
 }
 
-// A request that ends with its head says so to the upstream: nothing announces content.
+// A request that ends with its head reaches the upstream without any announcement of content.
 func withoutBody(t *target) error {
 	var all error
 	for _, method := range []string{"GET", "DELETE", "OPTIONS"} {
@@ -199,7 +199,7 @@ func largeHeaders(t *target) error {
 	return errors.Join(same("status", response.StatusCode, 200), missing)
 }
 
-// The answer that does not wait for the body is read, each time.
+// The client reads an answer that does not wait for the body, each time.
 func tooLarge(t *target) error {
 	content := noise(5_000_000)
 	for i := range 20 {
@@ -209,7 +209,7 @@ func tooLarge(t *target) error {
 		}
 		err = errors.Join(
 			same("status", response.StatusCode, 413),
-			// Who is not told would send the next request into the closing (RFC 9112 §9.6).
+			// A client without notice would send the next request into the closing (RFC 9112 §9.6).
 			same("end of the connection", response.Close, t.proto == "HTTP/1.1"),
 		)
 		if err != nil {
@@ -219,7 +219,7 @@ func tooLarge(t *target) error {
 	return nil
 }
 
-// Sends content to the upstream that sends it back, with its length as a trailer field.
+// Sends content to the upstream, which returns it with its length as a trailer field.
 func (t *target) echo(content io.Reader, want []byte) error {
 	response, body, err := t.fetch(http.MethodPost, t.proxy+"/echo", takesTrailers(), content)
 	if err != nil {
@@ -236,7 +236,7 @@ func (t *target) echo(content io.Reader, want []byte) error {
 	)
 }
 
-// The upstream sends trailers to nobody else (RFC 9110 §6.5.1).
+// The upstream sends trailers only for this field (RFC 9110 §6.5.1).
 func takesTrailers() http.Header {
 	return http.Header{"Te": {"trailers"}}
 }
@@ -280,7 +280,7 @@ func same[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// Bytes of which no two pieces are alike, the same each time.
+// Returns bytes of which no two pieces are alike, the same each time.
 func noise(size int) []byte {
 	bytes := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{})

@@ -1,5 +1,5 @@
 // Command foreign-client tries a server by Go's net/http over HTTP/1.1 and HTTP/2, and by
-// quic-go over HTTP/3. It prints a line for each case: its name, and `ok` or what was wrong.
+// quic-go over HTTP/3. It prints a line for each case: its name, and `ok` or the fault.
 package main
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// What is tried, and what it is to give.
+// The server under test, and its expected answers.
 type target struct {
 	client *http.Client
 	// "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0".
 	proto string
-	// Serves big.bin, and a small page as /.
+	// The server of big.bin, and of a small page as /.
 	files string
-	// Has an upstream that answers /echo and /head.
+	// The proxy for an upstream that answers /echo and /head.
 	proxy string
-	// As proxy, for bodies up to 64 KiB.
+	// A proxy for the same upstream that takes bodies up to 64 KiB.
 	limited string
 	// SHA-256 of big.bin, in hexadecimal digits, and its size in bytes.
 	hash string
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// The server's certificate is of its own making.
+// The server's certificate is self-signed.
 var anyCertificate = &tls.Config{InsecureSkipVerify: true}
 
 func transportOf(version string) (http.RoundTripper, string, error) {

@@ -23,7 +23,7 @@ async def verdict(case, ports, places):
                 got = await case.steps(peer)
                 if not got.startswith("connection"):
                     got = await still_serves(peer) or got
-        except Exception as error:  # noqa: BLE001 (whatever goes wrong is the case's result)
+        except Exception as error:  # noqa: BLE001 (any error is the case's result)
             got = f"{type(error).__name__} {error}"
     right = "ok" if got in case.want.split(" or ") else f"{got}, not {case.want}"
     print(f"{case.name} ({case.rfc}): {right}", flush=True)

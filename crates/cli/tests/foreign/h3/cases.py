@@ -32,13 +32,13 @@ from peer import (
 class Case:
     name: str
     rfc: str
-    # Of the request or the connection: `200`, `stream CODE` or `connection CODE`; ` or ` is
-    # between what is equally right.
+    # The result of the request or the connection: `200`, `stream CODE` or `connection CODE`.
+    # ` or ` separates results that are equally right.
     want: str
     steps: Callable
-    # Which server: `files` or `proxy`.
+    # The server: `files` or `proxy`.
     at: str = "files"
-    # How the connection begins (`peer.opened`).
+    # The begin of the connection (`peer.opened`).
     opening: dict = field(default_factory=dict)
 
 
@@ -121,8 +121,8 @@ def malformed_requests():
         ("Content-Length of abc", [("content-length", "abc")]),
         ("Content-Length without a value", [("content-length", "")]),
     ]
-    # "A server MAY send an HTTP response indicating the error" (RFC 9114 §4.1.2): what is wrong
-    # shows only after the head was taken.
+    # "A server MAY send an HTTP response indicating the error" (RFC 9114 §4.1.2): the error shows
+    # only after the head was taken.
     bodies = [
         ("Content-Length above the content", "9114 §4.1.2", [("content-length", "4")], []),
         ("Content-Length below the content", "9114 §4.1.2", [("content-length", "2")], []),
@@ -294,7 +294,7 @@ def unidirectional_streams():
     def ends(which, by_reset):
         async def steps(peer):
             stream = getattr(peer, which)
-            # Its type must have arrived: a stream without is nobody's.
+            # Its type must have arrived: a stream without a type has no meaning.
             await peer.ping()
             peer.reset(stream) if by_reset else peer.send(stream, fin=True)
             return await peer.outcome()
@@ -342,7 +342,7 @@ def connections():
 
     async def moves(peer):
         await peer.move()
-        # Until it hears from the new port, the server sends to the former one.
+        # The server sends to the former port until a packet from the new one arrives.
         await peer.ping()
 
     async def updates_keys(peer):
@@ -388,7 +388,7 @@ def qpack():
             lines = [(name.encode(), value.encode()) for name, value in lines]
             instructions, section = peer.encoder.encode(stream, lines)
             inserted += len(instructions)
-            # The section comes first and waits for what it refers to (RFC 9204 §2.1.2).
+            # The section comes first and waits for its insertions (RFC 9204 §2.1.2).
             peer.send(stream, frame(HEADERS, section), fin=True)
             peer.send(peer.encoder_stream, instructions)
             got = await peer.outcome(stream)
@@ -457,7 +457,7 @@ def floods():
                 if peer.closed is not None:
                     break
                 peer.send(stream, piece * 1000)
-                # An answer to this says that it was received.
+                # An answer to this shows that it was received.
                 with contextlib.suppress(ConnectionError):
                     await peer.ping()
             return await settled(peer)

@@ -19,7 +19,7 @@ from aioquic.quic.events import (
 # Frames (RFC 9114 §7.2, RFC 9218 §7.2).
 DATA, HEADERS, CANCEL_PUSH, SETTINGS, PUSH_PROMISE, GOAWAY, MAX_PUSH_ID = 0, 1, 3, 4, 5, 7, 13
 PRIORITY_UPDATE = 0xF0700
-# One of those that mean nothing (RFC 9114 §7.2.8).
+# A reserved type without a meaning (RFC 9114 §7.2.8).
 RESERVED = 0x21
 
 # Unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2).
@@ -48,7 +48,7 @@ NAMES = {
     0x202: "QPACK_DECODER_STREAM_ERROR",
 }
 
-# How long anything may take on a busy machine before it counts as never, in seconds.
+# Seconds after which an event counts as missing, even on a busy machine.
 PATIENCE = 30
 
 

@@ -1,4 +1,4 @@
-//! What goes to the client on a stream of HTTP/2 or 3: the body of a response.
+//! The direction to the client on a stream of HTTP/2 or 3: the body of a response.
 
 use std::io;
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
 
-/// Opens a stream: what is written to it, what resolves when nobody reads it any more, and the body
-/// that it is read as.
+/// Opens a stream. Returns the end for writing, a future that resolves when the reader is gone, and
+/// the body.
 ///
-/// Dropped without having been shut down, the body ends with an error, as a connection does that is
-/// reset: no reader takes it for whole.
+/// If the writing end is dropped without a shutdown, the body ends with an error, as a reset
+/// connection does. So no reader takes it for complete.
 pub(super) fn open() -> (Outlet, impl Future<Output = ()> + Send + 'static, Inlet) {
     // The next chunk is read while the last one is sent.
     let (send, receive) = mpsc::channel(1);
@@ -26,7 +26,7 @@ pub(super) fn open() -> (Outlet, impl Future<Output = ()> + Send + 'static, Inle
 /// A chunk, or the orderly end.
 type Item = Option<Bytes>;
 
-/// The end to write to.
+/// The end for writing.
 pub(super) struct Outlet(PollSender<Item>);
 
 impl Outlet {
@@ -60,7 +60,7 @@ impl AsyncWrite for Outlet {
     }
 }
 
-/// The end to read from.
+/// The end for reading.
 pub(super) struct Inlet(mpsc::Receiver<Item>);
 
 impl Body for Inlet {

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{Blame, Mode, Route, RouteObservation};
 
 use super::super::Decided;
 use super::{ConnRoute, Failover, native};
+
+use crate::clock;
 
 impl ConnRoute {
     /// Takes note that the way in use carries nothing any more, as it seems.
@@ -20,7 +22,7 @@ impl ConnRoute {
         let (decided, route) = (chosen.decided, chosen.route);
         let fresh = self.egress.rules.load().policy.avoid_min;
         if let Some(failover) = &mut chosen.failover
-            && failover.since.elapsed() < fresh
+            && clock::since(failover.since) < fresh
             && std::mem::take(&mut failover.delivers)
         {
             return Blame::Client;
@@ -29,7 +31,7 @@ impl ConnRoute {
             chosen.stalled.push((route, decided));
         }
         chosen.failover = Some(Failover {
-            since: Instant::now(),
+            since: clock::now(),
             delivers: false,
             left: None,
         });

@@ -78,5 +78,5 @@ fn configuration() {
     let config = Config::default();
     let classes = Classes::new(&config.classes).unwrap();
     assert_eq!(config.egress, EgressConfig::default());
-    assert!(Egress::new(&config, classes, Clock::start()).is_none());
+    assert!(open(&config, classes).is_none());
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Response, StatusCode, header, response};
 use http_body::{Body as _, Frame};
 
 use super::super::head::{date, length_to_announce};
-use crate::measure::Ticket;
+use crate::ledger::Ticket;
 use hikyaku_content::{Body, BoxError};
 
 /// The response to one request.

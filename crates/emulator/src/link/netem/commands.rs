@@ -1,12 +1,11 @@
-//! What `ip` and `tc` are told.
+//! Commands for `ip` and `tc`.
 
 use hikyaku_netsim::{Capacity, Ecn, LinkConfig, Loss, QueueLimit, Reorder, UdpPolicy};
 
 use crate::link::pump::LinkPair;
 
-/// Interfaces of the middle namespace: the peers of the ends' interfaces, and a
-/// pair between them. The queue of a direction is on the pair, its wire on the
-/// peer of the end that it leads to.
+/// Interfaces of the middle namespace: the peers of the ends' interfaces, and a pair between them.
+/// The queue of a direction is on the pair. Its wire is on the peer of the end to which it leads.
 pub(super) const A: &str = "a0";
 pub(super) const B: &str = "b0";
 const UP_QUEUE: &str = "up0";
@@ -16,7 +15,7 @@ const DOWN_QUEUE: &str = "down0";
 pub(super) const UP: [&str; 2] = [UP_QUEUE, B];
 pub(super) const DOWN: [&str; 2] = [DOWN_QUEUE, A];
 
-/// Ingress, and the egress to which it is redirected.
+/// An ingress interface, and the egress interface of its redirection.
 const REDIRECTIONS: [[&str; 2]; 4] = [
     [A, UP_QUEUE],
     [DOWN_QUEUE, B],
@@ -24,14 +23,14 @@ const REDIRECTIONS: [[&str; 2]; 4] = [
     [UP_QUEUE, A],
 ];
 
-/// The same on both ends: without ARP the kernel sends to its own address, and the
-/// other end takes that for its own.
+/// The MAC address of both ends. Without ARP the kernel sends to its own address, and the other end
+/// takes that for its own.
 const MAC: &str = "02:68:79:00:00:01";
 
 /// Ethernet's header, which a qdisc of a veth interface counts.
 const ETHERNET_HEADER: u32 = 14;
 
-/// Never the limit: what waits in netem is on the wire.
+/// A limit that is never reached: packets in netem are on the wire.
 const WIRE_LIMIT: u32 = 1_000_000;
 
 /// Longest time that tbf may send ahead of its rate, in ns: its timers are no finer.
@@ -60,9 +59,9 @@ pub(super) fn middle(mtu: u32) -> String {
 pub(super) fn open() -> Vec<String> {
     let redirect = |[from, to]: [&str; 2]| {
         let action = if [A, B].contains(&from) {
-            // A copy belongs to no socket: else the sender would feel how long the
-            // queue is, as it does not behind a network card. The original ends
-            // here, since it is for another Ethernet address.
+            // A copy belongs to no socket. Otherwise the sender would notice the queue's length,
+            // which a network card hides. The original ends here, since it is for another Ethernet
+            // address.
             format!("mirred egress mirror dev {to}")
         } else {
             format!("mirred egress redirect dev {to}")
@@ -76,8 +75,7 @@ pub(super) fn open() -> Vec<String> {
     REDIRECTIONS.into_iter().flat_map(redirect).collect()
 }
 
-/// Commands for `tc` that undo [`open`] and [`shape`]. Those fail of which there is
-/// nothing to undo.
+/// Commands for `tc` that undo [`open`] and [`shape`]. Those without anything to undo fail.
 pub(super) fn close() -> Vec<String> {
     let remove = |[interface, _]: [&str; 2]| {
         ["clsact", "root"].map(|qdisc| format!("qdisc del dev {interface} {qdisc}"))
@@ -85,8 +83,7 @@ pub(super) fn close() -> Vec<String> {
     REDIRECTIONS.into_iter().flat_map(remove).collect()
 }
 
-/// Commands for `tc` that make a link what it is to be, or what netem cannot do of
-/// it.
+/// Commands for `tc` that give a link its properties, or the property that netem lacks.
 pub(super) fn shape(links: &LinkPair) -> Result<Vec<String>, &'static str> {
     let mut commands = direction(UP, &links.up)?;
     commands.extend(direction(DOWN, &links.down)?);
@@ -126,7 +123,7 @@ fn direction([queue, wire]: [&str; 2], config: &LinkConfig) -> Result<Vec<String
     };
     let delay_us = one_way_delay.as_micros();
     if delay_us == 0 && *loss == Loss::None {
-        // It counts what passes, and works without netem.
+        // A pfifo counts packets, and works without netem.
         commands.push(format!(
             "qdisc add dev {wire} root pfifo limit {WIRE_LIMIT}"
         ));
@@ -142,7 +139,7 @@ fn direction([queue, wire]: [&str; 2], config: &LinkConfig) -> Result<Vec<String
 fn queue_of(interface: &str, bits_per_sec: u64, limit: QueueLimit, overhead: u32) -> Vec<String> {
     let bytes_in = |ns: u128| u128::from(bits_per_sec) * ns / 8 / 1_000_000_000;
     let burst = bytes_in(BURST_NS.into()).max(3_200);
-    // tbf's own queue is one of bytes; one of packets takes its place.
+    // tbf's own queue counts bytes; a pfifo counts packets and takes its place.
     let (bytes, packets) = match limit {
         QueueLimit::Bytes(bytes) => (bytes.into(), None),
         QueueLimit::Time(time) => (bytes_in(time.as_nanos()), None),
@@ -251,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_netem_cannot_do_is_refused() {
+    fn properties_that_netem_lacks_are_rejected() {
         let plain = LinkConfig::default;
         let trace = Trace::new(vec![1]).unwrap();
         let hold_back = Reorder::HoldBack {
@@ -319,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_has_its_own_way_through_the_middle() {
+    fn each_direction_has_its_own_route_through_the_middle() {
         let redirections: Vec<String> = open()
             .into_iter()
             .filter(|command| command.starts_with("filter"))
@@ -336,7 +333,7 @@ mod tests {
             assert!(command.contains(&format!("dev {to}")), "{command}");
         }
         assert_eq!(close().len(), 8);
-        // The name is a word of `ip`, too.
+        // The interface's name is also a word of `ip`.
         let end = end("up", A, "m", 1500);
         assert!(end.starts_with("link add name up mtu 1500 "), "{end}");
         assert!(end.contains("peer name a0 mtu 1500 netns m\nlink set dev up "));

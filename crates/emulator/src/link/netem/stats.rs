@@ -1,4 +1,4 @@
-//! What `tc -s -j qdisc show` says.
+//! The output of `tc -s -j qdisc show`.
 
 use hikyaku_netsim::{Counters, Tally};
 use serde::Deserialize;
@@ -17,16 +17,16 @@ struct Qdisc {
     packets: u64,
     #[serde(default)]
     drops: u64,
-    /// Bytes that wait.
+    /// Bytes of waiting packets.
     #[serde(default)]
     backlog: u64,
-    /// Packets that wait.
+    /// Number of waiting packets.
     #[serde(default)]
     qlen: u64,
 }
 
-/// The state of a direction by the qdiscs of the interfaces that are its queue and
-/// its wire. Of packets that are discarded qdiscs count no bytes.
+/// The state of a direction, from the qdiscs of its queue and its wire. Qdiscs count no bytes of
+/// discarded packets.
 pub(super) fn direction(queue: &str, wire: &str) -> Result<DirectionState, String> {
     let queue = parse(queue)?.into_iter().find(|qdisc| qdisc.kind == "tbf");
     let wire = parse(wire)?

@@ -1,4 +1,4 @@
-//! What the pump writes down of each packet.
+//! The pump's record of each packet.
 
 use hikyaku_netsim::{Delivery, Discard, Discarded, Link};
 use hikyaku_units::Timestamp;
@@ -8,7 +8,7 @@ use crate::link::ip;
 use crate::link::lateness::Lateness;
 use crate::link::packet_log::{Line, PacketLog};
 
-/// Lateness of all packets, and a line for each if that is wanted.
+/// Lateness of all packets, and a log line for each if requested.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) lateness: Lateness,
@@ -37,7 +37,7 @@ impl Journal {
         }
     }
 
-    /// What a link has discarded since the last time, if it keeps that.
+    /// Takes the packets that a link has discarded since the last call, if it keeps them.
     pub(super) fn all_discarded(&self, direction: &'static str, link: &mut Link<Segment>) {
         while let Some(discarded) = link.next_discarded() {
             self.discarded(direction, &discarded);

@@ -10,26 +10,26 @@ use hikyaku_units::Timestamp;
 use super::worker::Segment;
 use crate::link::report::DirectionState;
 
-/// Where [`Lines::links`] has the one of all addresses that have none of their own.
+/// Index in [`Lines::links`] of the link for addresses that have none of their own.
 const COMMON: usize = 0;
 
-/// Never: that link is empty.
+/// The time of an empty link's next packet.
 const NEVER: Timestamp = Timestamp::from_micros(u64::MAX);
 
-/// All links of a direction. However many there are, a turn costs what those cost of
-/// which something is due: hundreds of slow links are mostly waiting.
+/// All links of a direction. A turn costs only as much as the links with a due packet, since
+/// hundreds of slow links mostly wait.
 pub(super) struct Lines {
     links: Vec<Link<Segment>>,
     by_client: HashMap<IpAddr, usize>,
-    /// When to poll which of the clients' own links, the earliest first. Only what agrees
-    /// with `planned` counts.
+    /// Times of polling the clients' own links, the earliest first. Only entries that agree with
+    /// `planned` count.
     due: BinaryHeap<Reverse<(Timestamp, usize)>>,
     planned: Vec<Timestamp>,
 }
 
 impl Lines {
-    /// Empty links at `now`, each with random streams of its own from `seed`. With
-    /// `keep_discarded` they keep what they discard, as [`Link::keep_discarded`].
+    /// Makes empty links at `now`, each with random streams of its own from `seed`. With
+    /// `keep_discarded` they keep discarded packets ([`Link::keep_discarded`]).
     pub(super) fn new<'a>(
         now: Timestamp,
         common: &LinkConfig,
@@ -63,21 +63,21 @@ impl Lines {
         self.links.len() == 1
     }
 
-    /// The link of a client, for [`Self::enqueue`].
+    /// Returns the index of a client's link, for [`Self::enqueue`].
     pub(super) fn of(&self, client: Option<IpAddr>) -> usize {
         let own = client.and_then(|client| self.by_client.get(&client));
         own.copied().unwrap_or(COMMON)
     }
 
-    /// As [`Link::enqueue`]; what the queue drops is in the link's counters. After the
-    /// last packet of a turn comes [`Self::plan`].
+    /// Enqueues a packet on a link ([`Link::enqueue`]); the link's counters have the queue's drops.
+    /// After the last packet of a turn comes [`Self::plan`].
     pub(super) fn enqueue(&mut self, line: usize, at: Timestamp, info: PacketInfo, what: Segment) {
         let _ = self.links[line].enqueue(at, info, what);
     }
 
-    /// Plans when to poll a link, after what may have made that earlier.
+    /// Plans the next poll of a link, after an event that may have made it earlier.
     pub(super) fn plan(&mut self, line: usize) {
-        // The common link is polled at every turn.
+        // Every turn polls the common link.
         let next = self.links[line].next_due().unwrap_or(NEVER);
         if line != COMMON && next < self.planned[line] {
             self.planned[line] = next;
@@ -85,15 +85,15 @@ impl Lines {
         }
     }
 
-    /// When to poll next; `None` while nothing is under way.
+    /// The time of the next poll; `None` while nothing is under way.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        // One that does not count any more only wakes the pump for nothing.
+        // An outdated entry only wakes the pump in vain.
         let own = self.due.peek().map(|Reverse((at, _))| *at);
         self.links[COMMON].next_due().into_iter().chain(own).min()
     }
 
-    /// The links to be polled at `now`: the common one, and those that have something due.
-    /// Each is to be polled until it is empty, and planned again.
+    /// Returns the links to poll at `now`: the common one, and those with a due packet. Each is to
+    /// be polled until it is empty, and planned again.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<usize> {
         let mut lines = vec![COMMON];
         while let Some(Reverse((at, line))) = self.due.peek().copied()
@@ -117,7 +117,7 @@ impl Lines {
         self.links[COMMON].schedule(start, changes);
     }
 
-    /// All links together, each as it was when it was last polled.
+    /// The state of all links together, each as of its last poll.
     pub(super) fn state(&self) -> DirectionState {
         let mut all = DirectionState::default();
         for link in &self.links {

@@ -1,4 +1,4 @@
-//! What the pump's thread and its owner share.
+//! State that the pump's thread and its owner share.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::thread::ClockId;
 use super::{ChangePair, clock};
 use crate::link::report::{DirectionState, Sample};
 
-/// What the owner asks of the thread.
+/// The owner's commands to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Change the links at times after `start`.
@@ -23,7 +23,7 @@ pub(super) enum Command {
     },
     /// Change the links at times after the first packet up.
     ChangeAfterFirstPacket(ChangePair),
-    /// End.
+    /// End the thread.
     Stop,
 }
 
@@ -46,7 +46,7 @@ impl Shared {
         })
     }
 
-    /// When the link was started, by the monotonic clock.
+    /// Start of the link, by the monotonic clock.
     pub(super) fn started(&self) -> Duration {
         self.started
     }
@@ -57,14 +57,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Readable when [`Self::wake`] was called.
+    /// A file that is readable after [`Self::wake`].
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
     /// Waits for the next [`Self::wake`] from now on.
     pub(super) fn silence(&self) {
-        // It fails when nobody has rung.
+        // The read fails if nobody has rung.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 
@@ -82,9 +82,9 @@ impl Shared {
     }
 }
 
-/// A [`DirectionState`] that is read while it is written, without a lock, which an
-/// ordinary reader could hold while the real-time thread waits. Each number is
-/// right by itself; two may be of different moments.
+/// A [`DirectionState`] that can be read while it is written, without a lock. An ordinary reader
+/// could hold a lock while the real-time thread waits. Each number is right by itself; two may be
+/// of different moments.
 #[derive(Debug, Default)]
 struct Gauge([[AtomicU64; 2]; 6]);
 

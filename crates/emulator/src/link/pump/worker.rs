@@ -25,7 +25,7 @@ use crate::link::super_packet::SuperPacket;
 use crate::link::sys;
 use crate::link::tun::Tun;
 
-/// One segment on its way: which, and of what.
+/// One segment on its way, by its number and its super-packet.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) packet: Rc<Arrived>,
@@ -60,15 +60,15 @@ pub(super) struct Worker<'a> {
     realtime: bool,
 }
 
-/// When packets wake the pump more often than this, it sleeps to the end of the
-/// quantum and carries what has come together: a wake-up costs some 25 µs of CPU.
+/// Quantum of the pump. If packets wake it more often, it sleeps to the end of the quantum and
+/// carries all packets together. A wake-up costs about 25 µs of CPU.
 const QUANTUM: Duration = Duration::from_micros(250);
 
-/// Places of the directions.
+/// Indices of the directions.
 const UP: usize = 0;
 const DOWN: usize = 1;
 
-/// Frames read in one direction before the other gets its turn.
+/// Frames of one direction per turn.
 const FRAMES_PER_TURN: usize = 256;
 
 impl<'a> Worker<'a> {
@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
                 self.hand_over(direction);
             }
             let is_sampled = now >= next_sample;
-            // To look at hundreds of links at every turn would take the time they need.
+            // A look at hundreds of links in every turn would take too much CPU time.
             if is_sampled || self.directions[UP].lines.is_one() {
                 let [up, down] = self.directions.each_ref().map(|way| way.lines.state());
                 self.shared.publish(&up, &down);
@@ -162,8 +162,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Waits for a frame, until one is due, or for `deadline`. Returns whether
-    /// there are commands.
+    /// Waits for a frame, a due packet, or `deadline`. Returns whether commands are pending.
     fn wait(&self, deadline: Duration) -> io::Result<bool> {
         let due = self.directions.iter().filter_map(|direction| {
             let due = direction.lines.next_due()?;
@@ -181,7 +180,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does what the owner asks. Returns whether to stop.
+    /// Executes the owner's commands. Returns whether to stop.
     fn obey(&mut self, commands: &Receiver<Command>) -> bool {
         self.shared.silence();
         for command in commands.try_iter() {
@@ -213,7 +212,7 @@ impl<'a> Worker<'a> {
             };
             // After the read: a time before it would deliver the packet early.
             let at = timestamp(clock(ClockId::Monotonic));
-            // What the kernel sends by itself, such as MLD reports, has no ports.
+            // Packets of the kernel itself, such as MLD reports, have no ports.
             if direction == UP
                 && self.awaiting.is_some()
                 && ip::flow(frame.packet()).1.is_some()
@@ -222,7 +221,7 @@ impl<'a> Worker<'a> {
                 self.change(at, &changes);
             }
             let Direction { name, lines, .. } = &mut self.directions[direction];
-            // The client is whom packets go up from and down to.
+            // The client is the source of packets up and the destination of packets down.
             let client = ip::addresses(frame.packet()).map(|ends| ends[direction]);
             let line = lines.of(client);
             let info = frame.describe();
@@ -244,7 +243,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Writes what is due, neighbours of a super-packet as one frame.
+    /// Writes due packets, with neighbours of a super-packet as one frame.
     fn hand_over(&mut self, direction: usize) {
         let now = timestamp(clock(ClockId::Monotonic));
         for line in self.directions[direction].lines.take_due(now) {
@@ -284,7 +283,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The first end of a sampling interval after `now`.
+/// Returns the first end of a sampling interval after `now`.
 fn next_sample_after(started: Duration, now: Duration) -> Duration {
     let passed = (now - started).div_duration_f64(Sample::INTERVAL) as u32;
     started + Sample::INTERVAL * (passed + 1)

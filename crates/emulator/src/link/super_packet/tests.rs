@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::ip::{fold, sum};
 use super::*;
 
-/// What a test needs to know of a frame, read independently of the code above.
+/// The properties of a frame that tests need, read independently of the code under test.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     gso_type: u8,
@@ -38,7 +38,7 @@ fn pseudo_header(v6: bool, protocol: u8, len: usize) -> Vec<u8> {
     pseudo
 }
 
-/// A super-packet as the kernel hands it over: `options` bytes of TCP options.
+/// Makes a super-packet as the kernel delivers it, with `options` bytes of TCP options.
 fn frame(v6: bool, tcp: bool, options: usize, gso_size: u16, payload: &[u8]) -> Vec<u8> {
     let (protocol, transport_len) = if tcp { (6, 20 + options) } else { (17, 8) };
     let content_len = transport_len + payload.len();

@@ -1,7 +1,7 @@
 use super::{SHIPPED, TopologySpec};
 
 #[test]
-fn what_is_shipped_can_be_read() {
+fn shipped_topologies_can_be_read() {
     for shipped in SHIPPED {
         let spec = TopologySpec::load(shipped.name).unwrap();
         assert!(!spec.description.is_empty(), "{}", shipped.name);
@@ -64,7 +64,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     const NODES: &str = "description = ''\nnodes = [{ name = 'a' }, { name = 'b' }]\n";
     let node = |keys: &str| format!("description = ''\nnodes = [{{ name = 'a', {keys} }}]\n");
     let link = |a: &str, b: &str, keys: &str| {
@@ -105,14 +105,14 @@ fn mistakes_are_told_with_their_place() {
             &[
                 "line 2",
                 "^",
-                "`10.0.0.1` is no address with a prefix length",
+                "`10.0.0.1` is not an address with a prefix length",
                 "10.0.0.1/24",
             ],
         ),
         (
             "long prefix",
             node("addresses = ['10.0.0.1/33']"),
-            &["`10.0.0.1/33` is no address"],
+            &["`10.0.0.1/33` is not an address"],
         ),
         (
             "name",
@@ -130,7 +130,7 @@ fn mistakes_are_told_with_their_place() {
             &["nodes.a.sysctls.\"kernel.panic\"", "net."],
         ),
         (
-            "a way out of /proc/sys/net",
+            "an escape from /proc/sys/net",
             node("sysctls = { 'net/../kernel/panic' = 1 }"),
             &["nodes.a.sysctls.\"net/../kernel/panic\""],
         ),
@@ -222,11 +222,11 @@ fn mistakes_are_told_with_their_place() {
 }
 
 #[test]
-fn a_name_that_is_neither_shipped_nor_a_file_is_told_what_there_is() {
+fn an_unknown_name_is_answered_with_the_shipped_ones() {
     let error = TopologySpec::load("dumbell").unwrap_err().to_string();
     assert_eq!(
         error,
-        "reading topology `dumbell`: there is no such file, and shipped are only `dumbbell`, `epe`, \
+        "reading topology `dumbell`: no file has this name, and the shipped topologies are `dumbbell`, `epe`, \
          `pair`, `two-paths`"
     );
 }

@@ -343,8 +343,8 @@ fn a_section_that_is_too_large_is_acknowledged() {
 }
 
 #[test]
-fn what_is_not_complete_is_bounded() {
-    // The longest Huffman codes that could be those of a name and a value of 220 bytes.
+fn incomplete_instructions_are_bounded() {
+    // These are the longest Huffman codes that a name and a value of 220 bytes could have.
     let mut decoder = decoder_after("3fbd01 7f 9a06");
     decoder.on_encoder_stream(&[0xff; 825]).unwrap();
     decoder.on_encoder_stream(&hex("ff ba05")).unwrap();

@@ -24,7 +24,7 @@ fn encode(encoder: &mut Encoder, stream_id: u64, fields: &[(&str, &str)]) -> Vec
     out
 }
 
-/// Sends lines twice on stream 0, and has the peer acknowledge all of it.
+/// Sends lines twice on stream 0, and has the peer acknowledge them.
 fn stored(encoder: &mut Encoder, fields: &[(&str, &str)]) {
     encode(encoder, 0, fields);
     encode(encoder, 0, fields);
@@ -230,7 +230,7 @@ fn stored_without_acknowledgment(encoder: &mut Encoder, line: (&str, &str)) {
 }
 
 #[test]
-fn a_section_does_not_evict_what_it_refers_to() {
+fn a_section_does_not_evict_its_own_entries() {
     let mut encoder = encoder(100, 8);
     stored(&mut encoder, &[SERVER]);
     encode(&mut encoder, 4, &[("a", "1"), ("a", "2")]);
@@ -287,7 +287,7 @@ fn large_lines_are_not_inserted() {
 #[test]
 fn decoder_instructions() {
     const ZERO: &str = "an increment is zero";
-    const BEYOND: &str = "an increment exceeds what was inserted";
+    const BEYOND: &str = "an increment exceeds the insertions";
     const NONE: &str = "no section of the stream is unacknowledged";
     const INTEGER: &str = "an integer exceeds 62 bits";
     let cases: &[(&str, &str, Result<(), &'static str>)] = &[

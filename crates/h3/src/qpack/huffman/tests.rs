@@ -95,9 +95,9 @@ proptest! {
         prop_assert_eq!(decode(&out), Ok(text));
     }
 
-    /// What is accepted has one encoding.
+    /// Accepted input has one encoding.
     #[test]
-    fn decoding_accepts_only_what_is_encoded(
+    fn decoding_accepts_only_the_encoding(
         code in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
         if let Ok(text) = decode(&code) {

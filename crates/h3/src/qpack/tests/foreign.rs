@@ -1,5 +1,5 @@
-//! What another implementation's encoder sends, with Duplicate, post-Base indices, and a
-//! Required Insert Count that wraps.
+//! Output of another implementation's encoder, with Duplicate, post-Base indices, and a Required
+//! Insert Count that wraps.
 
 use super::*;
 

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next; numbers are reduced to what is there.
+/// The next step. Numbers are reduced to those that exist.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A section of these lines of [`LINES`] is encoded on a stream.
+    /// A stream gets a section of these lines of [`LINES`].
     Encode {
         stream: usize,
         lines: Vec<(usize, bool)>,
@@ -41,7 +41,7 @@ struct Connection {
 #[derive(Debug, Default)]
 struct Stream {
     id: u64,
-    /// Sections under way, with what was encoded.
+    /// Sections under way, with their lines.
     sections: VecDeque<(Bytes, Vec<Field>)>,
 }
 
@@ -182,8 +182,8 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Every section decodes to what was encoded; no more streams are blocked than
-    /// permitted; neither table exceeds its capacity (asserted there).
+    /// Every section decodes to its lines, and no more streams are blocked than permitted. Neither
+    /// table exceeds its capacity (asserted there).
     #[test]
     fn sections_survive_any_order_of_the_streams(
         own_capacity in 0..400u64,

@@ -90,7 +90,7 @@ fn alone_is_a_session_for_each_kind() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn mistakes_are_reported() {
     for (from, to, want) in [
         (
             "axes = { clients = [\"5\"] }",

@@ -131,7 +131,7 @@ fn one_time_out_may_stand_for_the_later_repeats() {
 }
 
 #[test]
-fn a_second_start_finds_what_the_first_has_done() {
+fn a_second_start_finds_the_sessions_of_the_first() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("runs.jsonl");
     let open = |binary| Data::open(directory.path(), "text", &conditions(binary), false).unwrap();
@@ -144,7 +144,7 @@ fn a_second_start_finds_what_the_first_has_done() {
         .unwrap();
     drop(first);
     let whole = fs::read_to_string(&path).unwrap();
-    // What a kill in the middle of a line leaves.
+    // An incomplete line, as a kill leaves it.
     fs::write(&path, format!("{whole}{}", &whole[..50])).unwrap();
     let second = open("a");
     assert_eq!(fs::read_to_string(&path).unwrap(), whole);

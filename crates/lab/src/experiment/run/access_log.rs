@@ -10,39 +10,39 @@ use serde::Deserialize;
 
 use super::error::{Attempt, RunError};
 
-/// A line of the log, as far as it matters here (`docs/logs.md`).
+/// The fields of a line that matter here (`docs/logs.md`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Line {
-    /// The client's.
+    /// The client's port.
     port: u16,
     path: String,
-    /// Every byte was acknowledged.
+    /// Whether every byte was acknowledged.
     pub(super) complete: bool,
-    /// From the request's arrival until the last byte was acknowledged.
+    /// Time from the request's arrival until the last byte was acknowledged.
     pub(super) duration_us: u64,
-    /// Of the connection so far.
+    /// Packets that the connection has sent so far.
     pub(super) packets_sent: u64,
-    /// Of these; spurious ones taken out.
+    /// Lost packets of these, without spurious losses.
     pub(super) packets_lost: u64,
-    /// `delivery_rate_bps` is of a time in which the server had nothing more to send.
+    /// Whether `delivery_rate_bps` is of a time in which the server had nothing more to send.
     #[serde(default)]
     pub(super) app_limited: bool,
-    /// 0 while unknown.
+    /// Smallest round-trip time; 0 while unknown.
     pub(super) min_rtt_us: u64,
     pub(super) delivery_rate_bps: Option<u64>,
-    /// What the server had decided for the client.
+    /// The server's choice for the client.
     pub(super) congestion: Option<String>,
     pub(super) decision: Option<String>,
-    /// Why, as a code.
+    /// Code of the reason.
     pub(super) reason: Option<String>,
 }
 
-/// A log that one server appends to.
+/// A log to which one server appends.
 #[derive(Debug)]
 pub(super) struct AccessLog {
     path: PathBuf,
     file: Option<File>,
-    /// Read, but without its end yet.
+    /// Text without its line's end yet.
     rest: String,
 }
 
@@ -55,11 +55,11 @@ impl AccessLog {
         }
     }
 
-    /// Waits for the line of the request for `path` from `port`, skipping all others,
-    /// at most until `timeout` has passed.
+    /// Waits for the line of the request for `path` from `port`, at most until `timeout` has
+    /// passed. All other lines are skipped.
     ///
     /// # Errors
-    /// If the file is not there, or a line is not as documented.
+    /// If the file does not exist, or a line is not as documented.
     pub(super) fn wait_for(
         &mut self,
         port: u16,

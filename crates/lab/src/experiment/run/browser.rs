@@ -20,39 +20,39 @@ use devtools::DevTools;
 use hikyaku_emulator::link::Topology;
 use hikyaku_emulator::link::privileges::is_program;
 
-/// Names under which Chromium is installed, the one to be told first.
+/// Names under which Chromium is installed; messages name the first.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The browser's program: the first that is on PATH.
+/// Returns the browser's program: the first on PATH.
 pub(super) fn program() -> &'static str {
     let found = PROGRAMS.into_iter().find(|name| is_program(name.as_ref()));
     found.unwrap_or(PROGRAMS[0])
 }
 
-/// How long the browser may take to start, to answer, or to end.
+/// Time that the browser may take to start, to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One page, loaded by a browser that is started for it.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     pub(super) topology: &'a Topology,
-    /// Of the server.
+    /// Address of the server.
     pub(super) address: SocketAddr,
-    /// Of the page, without the slash.
+    /// Path of the page, without the slash.
     pub(super) path: &'a str,
     /// Name of the last file.
     pub(super) last: &'a str,
-    /// Of the server's certificate.
+    /// Public key hash of the server's certificate.
     pub(super) spki: &'a str,
-    /// Directory of what the browser keeps.
+    /// Directory of the browser's data.
     pub(super) profile: &'a Path,
     pub(super) log: &'a Path,
-    /// Of the page's load.
+    /// Time limit of the page's load.
     pub(super) timeout: Duration,
 }
 
-/// A document or resource, as `PerformanceResourceTiming` has it. Times in ms since the
-/// navigation's start.
+/// A document or resource by `PerformanceResourceTiming`. Times are in ms since the navigation's
+/// start.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Timing {
@@ -61,24 +61,23 @@ struct Timing {
     connect_start: f64,
     connect_end: f64,
     response_start: f64,
-    /// Of the document alone.
+    /// Load event; of the document alone.
     #[serde(default)]
     load_event_start: f64,
     encoded_body_size: u64,
 }
 
-/// The entries of the document and all its resources.
+/// Script that returns the entries of the document and all its resources.
 const TIMINGS: &str = "JSON.stringify(['navigation', 'resource'].flatMap(type => \
     performance.getEntriesByType(type)).map(entry => entry.toJSON()))";
 
 impl Visit<'_> {
-    /// Starts the browser, loads the page, and ends the browser such that it keeps what
-    /// it was told.
+    /// Starts the browser, loads the page, and ends the browser so that it keeps its Alt-Svc cache.
     pub(super) fn run(&self, measured: &mut Measured) -> Result<(), RunError> {
         let port = self.profile.join("DevToolsActivePort");
         let _ = fs::remove_file(&port);
         let mut browser = Process::start(self.topology.client(), &mut self.command(), self.log)?;
-        // On a thread in the client's namespace: the browser listens on its loopback.
+        // On a thread in the client's namespace, since the browser listens on its loopback.
         let visited = self.topology.client().enter(|| self.visit(&port))?;
         match visited {
             Ok(timings) => self.measure(&timings, measured),
@@ -127,7 +126,8 @@ impl Visit<'_> {
                 "--ignore-certificate-errors-spki-list={}",
                 self.spki
             ))
-            // Not forced, for the port is another: without it QUIC does not take the certificate.
+            // Not forced, since the port is another. Without the option QUIC does not accept the
+            // certificate.
             .arg(format!("--origin-to-force-quic-on={HOST}:1"))
             .arg("about:blank")
             .stdout(Stdio::null());
@@ -154,7 +154,7 @@ impl Visit<'_> {
                 Ok(()) => within(tools.evaluate(TIMINGS)).await,
                 Err(failure) => Err(failure),
             };
-            // Closed in order, so that what Alt-Svc told is written.
+            // Closed in order, so that the Alt-Svc cache is written.
             let closed = within(tools.command("Browser.close", &serde_json::json!({}))).await;
             let timings = timings?;
             closed?;
@@ -165,7 +165,7 @@ impl Visit<'_> {
 
     fn measure(&self, timings: &[Timing], measured: &mut Measured) {
         let [document, resources @ ..] = timings else {
-            return measured.fail(Outcome::Failed, "Chromium told of no document".to_owned());
+            return measured.fail(Outcome::Failed, "Chromium reported no document".to_owned());
         };
         measured.metric("load_ms", document.load_event_start);
         measured.metric(
@@ -198,7 +198,7 @@ impl Visit<'_> {
     }
 }
 
-/// Why a visit gave nothing.
+/// The reason why a visit gave no result.
 #[derive(Debug)]
 enum Failure {
     TimedOut,
@@ -212,7 +212,7 @@ async fn within<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, F
     }
 }
 
-/// `1.1`, `2` or `3` of an ALPN name.
+/// Returns `1.1`, `2` or `3` for an ALPN name.
 fn version(alpn: &str) -> &str {
     match alpn {
         "http/1.1" => "1.1",

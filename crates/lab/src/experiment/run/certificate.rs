@@ -11,23 +11,22 @@ use sha2::{Digest, Sha256};
 use super::error::{Attempt, RunError};
 use hikyaku_emulator::link::SERVER_V4;
 
-/// One self-signed certificate for all servers, so that their handshakes are equally
-/// long.
+/// One self-signed certificate for all servers, so that their handshakes have the same length.
 #[derive(Clone, Debug)]
 pub(super) struct Certificate {
     pub(super) cert: PathBuf,
     pub(super) key: PathBuf,
-    /// Both in one file.
+    /// Certificate and key in one file.
     pub(super) both: PathBuf,
-    /// SHA-256 of the public key in Base64, as Chromium wants it.
+    /// SHA-256 of the public key in Base64, as Chromium needs it.
     pub(super) spki: String,
 }
 
-/// The name by which a browser asks for the server.
+/// The name by which a browser requests the server.
 pub(super) const HOST: &str = "lab.test";
 
 impl Certificate {
-    /// Writes it to files in `directory`.
+    /// Writes the certificate to files in `directory`.
     pub(super) fn create(directory: &Path) -> Result<Self, RunError> {
         let made = || -> Result<_, rcgen::Error> {
             let key = KeyPair::generate()?;

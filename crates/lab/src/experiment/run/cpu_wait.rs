@@ -1,16 +1,16 @@
-//! How long programs used a CPU, and waited for one.
+//! CPU times of programs, used and waited for.
 
 use std::fs;
 use std::time::Duration;
 
-/// Time for which the threads of a process had something to do but no CPU, since they
-/// began. Those that have ended and other processes of the program are not in it. Zero
-/// where the process is gone or the kernel does not count.
+/// Time for which the threads of a process were runnable but had no CPU, since their begin. Ended
+/// threads and other processes of the program do not count. Zero if the process is gone or the
+/// kernel does not count.
 pub(super) fn waited(pid: u32) -> Duration {
     sum(pid, WAITED)
 }
 
-/// Time for which the threads of a process had a CPU, as [`waited`].
+/// Time for which the threads of a process had a CPU, with the limits of [`waited`].
 pub(super) fn used(pid: u32) -> Duration {
     sum(pid, USED)
 }
@@ -27,18 +27,18 @@ fn sum(pid: u32, number: usize) -> Duration {
     waits.sum()
 }
 
-/// Linux, Documentation/scheduler/sched-stats.rst: time on the CPU, time on the run
-/// queue, and times run; in ns.
+/// Parses time on the CPU, time on the run queue, and times run, in ns (Linux,
+/// Documentation/scheduler/sched-stats.rst).
 fn parse(schedstat: &str, number: usize) -> Option<Duration> {
     let time = schedstat.split_whitespace().nth(number)?;
     time.parse().ok().map(Duration::from_nanos)
 }
 
-/// Places of the times.
+/// Indices of the times.
 const USED: usize = 0;
 const WAITED: usize = 1;
 
-/// Share of a time; 0 of none.
+/// Share of a time; 0 if the time is zero.
 pub(super) fn share(wait: Duration, of: Duration) -> f64 {
     if of.is_zero() {
         return 0.0;

@@ -22,7 +22,7 @@ use crate::experiment::record::{Outcome, Run};
 use crate::experiment::spec::Spec;
 use hikyaku_emulator::link::{INTERFACE, LinkPair, LinkSet, Report, Topology};
 
-/// The file of `hikyaku get --crowd` (`docs/get.md`).
+/// The content of the file of `hikyaku get --crowd` (`docs/get.md`).
 #[derive(Debug, Serialize)]
 struct File<'a> {
     duration_us: u128,
@@ -48,7 +48,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What `hikyaku get --crowd` says of a client, as far as it matters here.
+/// The fields of the output of `hikyaku get --crowd` that matter here.
 #[derive(Debug, Deserialize)]
 struct Line {
     name: String,
@@ -56,10 +56,10 @@ struct Line {
     error: Option<Failure>,
 }
 
-/// How long the clients may take to start, and to end.
+/// Time that the clients may take to start, and to end.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs a session's clients together, on a server of their own; `None` if a signal to stop
+/// Runs a session's clients together, on a server of their own. Returns `None` if a signal to stop
 /// came first.
 pub(super) fn run(
     lane: &mut Lane<'_>,
@@ -113,7 +113,7 @@ pub(super) fn run(
     Ok(Some(recorder.end(of, measured, &report, cpu_wait)))
 }
 
-/// From the first client's start to the last one's end.
+/// Time from the first client's start to the last one's end.
 fn span(spec: &Spec) -> Duration {
     spec.workload.duration.unwrap_or_default() + spec.workload.stagger
 }
@@ -136,8 +136,8 @@ fn links(crowd: &[Member]) -> Result<LinkSet, RunError> {
     })
 }
 
-/// Gives the client's namespace the addresses of all, and the server's the way to them.
-/// They may have them from a run before.
+/// Gives the client's namespace the addresses of all clients, and the server's the routes to them.
+/// They may have them from an earlier run.
 fn give_addresses(topology: &Topology, crowd: &[Member]) -> Result<(), RunError> {
     let mut commands = String::new();
     for member in crowd {
@@ -182,7 +182,7 @@ fn command(
     Ok(command)
 }
 
-/// What each client got. One that told nothing, or failed, got nothing.
+/// Records each client's goodput. A client that reported nothing, or failed, has none.
 fn goodputs(crowd: &[Member], client: &Ended, measured: &mut Measured) {
     let lines: Vec<Line> = client
         .text
@@ -197,7 +197,7 @@ fn goodputs(crowd: &[Member], client: &Ended, measured: &mut Measured) {
         sum += mbps;
         measured.metric(&format!("goodput_mbps.{}", member.name), mbps);
         let why = match line {
-            None => Some(format!("told nothing; {}", client.how)),
+            None => Some(format!("reported nothing; {}", client.how)),
             Some(line) => line.error.as_ref().map(|error| error.message.clone()),
         };
         if let Some(why) = why {
@@ -210,7 +210,7 @@ fn goodputs(crowd: &[Member], client: &Ended, measured: &mut Measured) {
     measured.metric("goodput_mbps", sum);
 }
 
-/// What the machine had to do, in per cent of one CPU, and how late the emulator was.
+/// Records the machine's load, in per cent of one CPU, and the emulator's lateness.
 fn machine(server_used: Duration, client: &Ended, report: &Report, measured: &mut Measured) {
     let percent = |used: Duration, of: Duration| share(used, of) * 100.0;
     measured.metric("server_cpu_percent", percent(server_used, client.took));
@@ -231,7 +231,7 @@ mod tests {
     use crate::experiment::spec::Http;
 
     #[test]
-    fn a_client_that_told_nothing_got_nothing() {
+    fn a_silent_client_has_no_goodput() {
         let member = |name: &str| Member {
             name: name.to_owned(),
             http: Http::Http2,

@@ -1,11 +1,11 @@
-//! What can keep experiments from being measured.
+//! Errors of running experiments.
 
 use std::io;
 
 use crate::experiment::{RecordError, SpecError};
 use hikyaku_emulator::link::LinkError;
 
-/// Why experiments could not be run. A session that fails is a record instead.
+/// The reason why experiments could not be run. A failed session is a record instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -15,18 +15,18 @@ pub enum RunError {
     /// Records of an earlier run cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Options that make no sense together or for these experiments.
+    /// Options are inconsistent, or invalid for these experiments.
     #[error("{0}")]
     Arguments(String),
     /// A namespace or link failed, or the privileges for them are missing.
     #[error("measuring over emulated links")]
     Link(#[from] LinkError),
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{what}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -35,30 +35,30 @@ pub enum RunError {
     Server {
         /// The arm.
         arm: String,
-        /// What became of it.
+        /// The problem.
         what: String,
-        /// The end of what it wrote to standard error.
+        /// The end of its standard error.
         said: String,
     },
     /// Daemons or agents of a test bed did not come up, or ended by themselves.
     #[error("the test bed: {what}: {said}")]
     TestBed {
-        /// What is missing.
+        /// The missing part.
         what: String,
-        /// The end of what was written to the logs.
+        /// The end of the logs.
         said: String,
     },
-    /// A client or server reported something that it never should.
-    #[error("reading what {program} reports: {why}")]
+    /// A client or server reported an impossible value.
+    #[error("reading the report of {program}: {why}")]
     Report {
         /// The program.
         program: &'static str,
-        /// What was found.
+        /// The value.
         why: String,
     },
 }
 
-/// Says what was attempted.
+/// Adds the attempted operation to an error.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: impl FnOnce() -> String) -> Result<T, RunError>;
 }

@@ -1,4 +1,4 @@
-//! An experiment that is being run.
+//! A running experiment.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::experiment::data::Data;
 use crate::experiment::record::{Conditions, Links};
 use crate::experiment::spec::{Arm, Server, Spec};
 
-/// An experiment with its records and the files that it serves.
+/// An experiment with its records and served files.
 #[derive(Debug)]
 pub(super) struct Experiment {
     pub(super) name: String,
@@ -17,18 +17,18 @@ pub(super) struct Experiment {
     pub(super) cells: Vec<Cell>,
     pub(super) conditions: Conditions,
     pub(super) data: Data,
-    /// Where records go.
+    /// Directory of the records.
     pub(super) out: PathBuf,
-    /// Directory that is served.
+    /// The served directory.
     pub(super) root: PathBuf,
-    /// Arms to be run.
+    /// Arms to run.
     pub(super) arms: Vec<String>,
-    /// Arms that cannot be run here, and why.
+    /// Arms that cannot be run here, with the reasons.
     pub(super) left_out: Vec<String>,
 }
 
 impl Experiment {
-    /// The server of an arm in a cell.
+    /// Returns the server of an arm in a cell.
     pub(super) fn server(&self, cell: &Cell, arm: &Arm) -> Kind {
         let congestion = cell.get(Axis::Congestion).unwrap_or("cubic");
         let hikyaku = arm.server == Server::Hikyaku;
@@ -47,7 +47,7 @@ impl Experiment {
         }
     }
 
-    /// The link of a cell.
+    /// Returns the link of a cell.
     pub(super) fn links(&self, cell: &Cell) -> Result<Links, RunError> {
         self.spec.links(cell).map_err(RunError::Arguments)
     }
@@ -100,7 +100,7 @@ impl Experiment {
     }
 }
 
-/// What hikyaku's server of an arm is set to in a cell, as `KEY=VALUE`.
+/// Returns the settings of hikyaku's server for an arm in a cell, as `KEY=VALUE`.
 fn settings(cell: &Cell, arm: &Arm) -> Vec<String> {
     let mut settings = arm.set.clone();
     for (axis, key) in [

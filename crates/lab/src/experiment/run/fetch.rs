@@ -15,7 +15,7 @@ use super::stop::Stop;
 use crate::experiment::spec::{AltSvc, Arm, Http};
 use hikyaku_emulator::link::Netns;
 
-/// What the client reports of a request (`docs/get.md`), as far as it matters here.
+/// The fields of the client's report of a request (`docs/get.md`) that matter here.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Request {
     pub(super) url: String,
@@ -38,7 +38,7 @@ pub(super) struct Request {
     pub(super) error: Option<Failure>,
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Failure {
     pub(super) message: String,
@@ -53,26 +53,26 @@ enum Line {
     Other,
 }
 
-/// What came of a session.
+/// The result of a session.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// In the order of their starts.
+    /// Requests in the order of their starts.
     pub(super) requests: Vec<Request>,
     pub(super) client: Ended,
-    /// Why there is nothing.
+    /// The reason why there is no result.
     pub(super) error: Option<String>,
 }
 
 /// A client that has ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// What it wrote.
+    /// Standard output of the client.
     pub(super) text: String,
-    /// How it ended, with what it said last.
+    /// Exit status of the client, with its last message.
     pub(super) how: String,
     /// Bytes that the link delivered to the client, over time since the start.
     pub(super) progress: Progress,
-    /// How long it used a CPU, waited for one, and ran.
+    /// CPU time that it used, time that it waited for a CPU, and its duration.
     pub(super) used: Duration,
     pub(super) waited: Duration,
     pub(super) took: Duration,
@@ -82,7 +82,7 @@ pub(super) struct Ended {
 #[derive(Debug, Default)]
 pub(super) struct Progress(Vec<(Duration, u64)>);
 
-/// Arguments of `get` for a session.
+/// Returns the arguments of `get` for a session.
 pub(super) fn command(
     binary: &Path,
     arm: &Arm,
@@ -112,7 +112,7 @@ pub(super) fn command(
     command
 }
 
-/// As `get --http` has it.
+/// Returns the value of `get --http`.
 pub(super) fn version(http: Http) -> &'static str {
     match http {
         Http::Http1 => "1.1",
@@ -122,10 +122,10 @@ pub(super) fn version(http: Http) -> &'static str {
     }
 }
 
-/// Whether progress is wanted often, and the bytes that links have delivered so far.
+/// Whether progress is needed often, and the bytes that links have delivered so far.
 pub(super) type Watch<'a> = (bool, &'a dyn Fn() -> u64);
 
-/// As [`run`], and reads what the client reports of its requests.
+/// Runs the client as [`run`] does, and parses its report of requests.
 pub(super) fn fetch(
     netns: &Netns,
     command: Command,
@@ -145,11 +145,11 @@ pub(super) fn fetch(
     }))
 }
 
-/// Runs the client to its end, or kills it at the `limit`; `None` if that was because
-/// of a signal to stop.
+/// Runs the client to its end, or kills it at the `limit`. Returns `None` if a signal to stop came
+/// first.
 ///
 /// # Errors
-/// If the client cannot be started. A session that fails is in the report.
+/// If the client cannot be started. A failed session is in the report.
 pub(super) fn run(
     netns: &Netns,
     mut command: Command,
@@ -172,7 +172,7 @@ pub(super) fn run(
     let mut progress = Progress::default();
     let (mut used, mut waited) = (Duration::ZERO, Duration::ZERO);
     let status = loop {
-        // Before it is known to have ended, when nothing is left of it.
+        // Before its end is known, when nothing remains of it.
         used = client.used().max(used);
         waited = client.waited().max(waited);
         let ended = client
@@ -208,11 +208,11 @@ pub(super) fn run(
     }))
 }
 
-/// How long until the client is looked after again: the longer it runs the less
-/// often, since that costs what the links need.
+/// Returns the time until the next look at the client. It grows with the duration, since a look
+/// takes CPU time from the links.
 fn tick(elapsed: Duration, series: bool) -> Duration {
-    let most = Duration::from_millis(if series { 20 } else { 100 });
-    (elapsed / 50).clamp(Duration::from_millis(5), most)
+    let max = Duration::from_millis(if series { 20 } else { 100 });
+    (elapsed / 50).clamp(Duration::from_millis(5), max)
 }
 
 fn requests(text: &str) -> Vec<Request> {
@@ -228,14 +228,13 @@ fn requests(text: &str) -> Vec<Request> {
 }
 
 impl Request {
-    /// From the request's first byte to the response's last. The server sees the
-    /// same time from the request's arrival to the last acknowledgement, half a
-    /// round trip later.
+    /// Time from the request's first byte to the response's last. The server sees the same time
+    /// from the request's arrival to the last acknowledgement, half a round trip later.
     pub(super) fn since_request_us(&self) -> u64 {
         self.send_us + self.wait_us + self.receive_us
     }
 
-    /// The file's name: the end of the URL.
+    /// Name of the file: the end of the URL.
     pub(super) fn file(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or_default()
     }
@@ -246,8 +245,7 @@ impl Request {
 }
 
 impl Progress {
-    /// Bytes per second over the second half of the time; `None` if nothing came
-    /// in it.
+    /// Returns the bytes per second over the second half of the time; `None` if nothing came in it.
     pub(super) fn late_rate(&self) -> Option<f64> {
         let &(end, last) = self.0.last()?;
         let &(middle, before) = self.0.iter().find(|(at, _)| *at >= end / 2)?;
@@ -255,12 +253,12 @@ impl Progress {
         (last > before && seconds > 0.0).then(|| (last - before) as f64 / seconds)
     }
 
-    /// All bytes.
+    /// Number of all bytes.
     pub(super) fn total(&self) -> u64 {
         self.0.last().map_or(0, |&(_, bytes)| bytes)
     }
 
-    /// Rate in Mbit/s over each 100 ms, at the end of these.
+    /// Returns the rate in Mbit/s over each 100 ms, at their ends.
     pub(super) fn rates(&self) -> Vec<(f64, f64)> {
         const STEP: f64 = 0.1;
         let mut rates = Vec::new();

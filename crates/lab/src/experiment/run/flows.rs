@@ -32,12 +32,12 @@ struct Running {
     transport: Transport,
     start: Duration,
     server: Server,
-    /// How long the server had waited for a CPU before the run.
+    /// Time that the server had waited for a CPU before the run.
     server_waited: Duration,
     client: Option<Process>,
 }
 
-/// Runs all flows of an arm together; `None` if a signal to stop came first.
+/// Runs all flows of an arm together. Returns `None` if a signal to stop came first.
 pub(super) fn run(
     lane: &mut Lane<'_>,
     job: &Job,
@@ -64,7 +64,7 @@ pub(super) fn run(
     lane.topology.start_link(pair(&links)?, recorder.seed)?;
     let duration = experiment.spec.workload.duration.unwrap_or_default();
     let finished = drive(lane, &mut flows, duration);
-    // The clients end before the link, or they would report that it is gone.
+    // The clients end before the link. Otherwise they would report its loss.
     let wait = flows.iter().map(Running::waited).max().unwrap_or_default();
     let cpu_wait = share(wait, duration);
     let ended: Vec<_> = flows.iter_mut().map(Running::end).collect();
@@ -81,7 +81,7 @@ pub(super) fn run(
     Ok(Some(recorder.end(links, measured, &report, cpu_wait)))
 }
 
-/// Starts each flow at its time and waits for the end; false if a signal to stop came
+/// Starts each flow at its time and waits for the end. Returns false if a signal to stop came
 /// first.
 fn drive(lane: &Lane<'_>, flows: &mut [Running], duration: Duration) -> Result<bool, RunError> {
     let began = Instant::now();
@@ -137,7 +137,7 @@ impl Running {
         Ok(())
     }
 
-    /// How long the server or the client has waited for a CPU during the run: the
+    /// Returns the time for which the server or the client waited for a CPU during the run: the
     /// longer of both.
     fn waited(&self) -> Duration {
         let client = self.client.as_ref().map(Process::waited);
@@ -145,7 +145,7 @@ impl Running {
         server.max(client.unwrap_or_default())
     }
 
-    /// Ends the client; says so if it had ended by itself.
+    /// Ends the client, and returns an error if it had ended by itself.
     fn end(&mut self) -> Option<String> {
         let mut client = self.client.take()?;
         let status = client.ended().ok().flatten()?;

@@ -1,4 +1,4 @@
-//! A session of `hikyaku get`: what client and server saw of it.
+//! A session of `hikyaku get`, as client and server saw it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use super::server::Server;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::Outcome;
 
-/// How long the server may take to log a response, or notice that it was given up.
+/// Time that the server may take to log a response, or to notice that it was given up.
 const LOG_LIMIT: Duration = Duration::from_secs(10);
 
 /// The coarsest kernel tick (`CONFIG_HZ_100`).
 const TICK_US: u64 = 10_000;
 
-/// A session's requests, beside what it was to fetch.
+/// A session's requests, and the files that it had to fetch.
 #[derive(Debug)]
 pub(super) struct Get<'a> {
     pub(super) fetched: &'a Fetched,
-    /// The last of the session.
+    /// The last file of the session.
     pub(super) file: &'a SiteFile,
     pub(super) rtt: Duration,
 }
 
 impl Get<'_> {
-    /// The request for the last file.
+    /// Returns the request for the last file.
     fn last(&self) -> Option<&Request> {
         let mut requests = self.fetched.requests.iter().rev();
         requests.find(|request| request.file() == self.file.name)
     }
 
-    /// What the client saw.
+    /// Records the client's measurements.
     pub(super) fn measure(&self, measured: &mut Measured) {
         let requests = &self.fetched.requests;
         if let Some(error) = &self.fetched.error {
@@ -77,7 +77,7 @@ impl Get<'_> {
         }
     }
 
-    /// What the server's access log says of the last file, if it has one.
+    /// Returns the line of the server's access log for the last file, if one exists.
     pub(super) fn server_line(&self, server: &mut Server) -> Result<Option<Line>, RunError> {
         let last = self
             .last()
@@ -88,7 +88,7 @@ impl Get<'_> {
         log.wait_for(local.port(), &format!("/{}", request.file()), LOG_LIMIT)
     }
 
-    /// What the server measured, and the response's time as the model has it.
+    /// Records the server's measurements, and the response's time by the model's definition.
     pub(super) fn measure_server(&self, line: Option<&Line>, measured: &mut Measured) {
         let Some(last) = self.last() else {
             return;
@@ -134,14 +134,13 @@ impl Get<'_> {
     }
 }
 
-/// Load time in µs of a complete download.
+/// Returns the load time in µs of a complete download.
 ///
-/// Client and server see the same interval half a round trip apart. The client's
-/// is exact, but holds the retransmission of a lost request, which the server
-/// cannot see. The server's ends at the kernel's time of the last
-/// acknowledgement, which is up to a tick early on TCP. So it is the client's
-/// time as far as the server's allows it; a server's time that is shorter than
-/// the round trip allows nothing.
+/// Client and server see the same interval half a round trip apart. The client's time is exact, but
+/// includes the retransmission of a lost request, which the server cannot see. The server's time
+/// ends at the kernel's time of the last acknowledgement, which is up to a tick early on TCP. So
+/// the result is the client's time, bounded by the server's. A server's time shorter than the round
+/// trip bounds nothing.
 fn response_us(server_us: Option<u64>, client_us: u64, rtt_us: u64) -> u64 {
     match server_us {
         Some(server_us) if server_us + TICK_US >= rtt_us => {
@@ -151,15 +150,15 @@ fn response_us(server_us: Option<u64>, client_us: u64, rtt_us: u64) -> u64 {
     }
 }
 
-/// Load time in µs of a download that was given up, if it had gone on as in its
-/// second half; at the rate of the whole if the second half brought nothing.
+/// Returns the load time in µs of a download that was given up, extrapolated at the rate of its
+/// second half. If that brought nothing, it uses the rate of the whole.
 fn extrapolate(request: &Request, fetched: &Fetched, size: u64) -> Option<f64> {
     let so_far = request.since_request_us() as f64 / 1e6;
     let body = request.body_bytes as f64;
     if body == 0.0 || so_far == 0.0 {
         return None;
     }
-    // Body bytes among all that the link delivered.
+    // Share of body bytes among all that the link delivered.
     let body_share = body / fetched.client.progress.total().max(1) as f64;
     let late = fetched.client.progress.late_rate();
     let rate = late.map_or(body / so_far, |rate| rate * body_share);

@@ -19,7 +19,7 @@ use crate::experiment::record::Run;
 use crate::experiment::spec;
 use hikyaku_emulator::link::{LinkPair, Topology};
 
-/// What all lanes share.
+/// The common parts of all lanes.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The measured binary: a copy, so that a new build does not disturb.
@@ -38,18 +38,18 @@ pub(super) struct Lane<'a> {
     servers: Vec<Server>,
     started: u16,
     pub(super) topology: Topology,
-    /// Opened by the first run that needs it.
+    /// The test bed; the first run that needs it opens it.
     test_bed: Option<TestBed>,
 }
 
-/// Servers kept for runs to come.
+/// Number of servers kept for later runs.
 const KEPT: usize = 4;
 
 /// Ports of a lane's servers, in turn.
 const PORTS: std::ops::Range<u16> = 4430..8430;
 
 impl<'a> Lane<'a> {
-    /// Makes the namespaces.
+    /// Creates the namespaces.
     pub(super) fn open(shared: &'a Shared) -> Result<Self, RunError> {
         Ok(Self {
             shared,
@@ -60,8 +60,8 @@ impl<'a> Lane<'a> {
         })
     }
 
-    /// Runs one job to its end; `None` if a signal to stop came first. Only what
-    /// keeps every run from working is an error.
+    /// Runs one job to its end. Returns `None` if a signal to stop came first. Only a problem of
+    /// every run is an error.
     pub(super) fn run(
         &mut self,
         job: &Job,
@@ -86,7 +86,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// The lane's test bed of several paths.
+    /// Returns the lane's test bed of several paths.
     pub(super) fn test_bed(&mut self) -> Result<&mut TestBed, RunError> {
         match &mut self.test_bed {
             Some(bed) => Ok(bed),
@@ -102,7 +102,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// A port that no server of the lane has had of late.
+    /// Returns a port that no server of the lane has had of late.
     pub(super) fn port(&mut self) -> u16 {
         let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
         self.started += 1;
@@ -133,13 +133,13 @@ impl<'a> Lane<'a> {
             runs.push(run);
         }
         if learns {
-            // What it has learnt must not help the next.
+            // Its knowledge must not help the next arm.
             self.servers.remove(index);
         }
         Ok(Some(runs))
     }
 
-    /// Finds or starts a server, and gives its index.
+    /// Finds or starts a server, and returns its index.
     fn server(&mut self, kind: Kind, arm: &str) -> Result<usize, RunError> {
         if let Some(index) = self.servers.iter().position(|server| server.kind == kind) {
             self.servers[index].check()?;

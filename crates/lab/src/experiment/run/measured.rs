@@ -1,4 +1,4 @@
-//! What was measured of a session.
+//! Measurements of a session.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,13 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// What is no number is not known, and JSON could not hold it.
+    /// Records a metric. A value that is not a number counts as unknown, since JSON could not hold
+    /// it.
     pub(crate) fn metric(&mut self, name: &str, value: f64) {
         if !value.is_finite() {
             return;
         }
-        // Nothing here is known more exactly; ratios such as loss need the digits.
+        // No value is more exact, but ratios such as loss need the digits.
         let rounded = (value * 1e6).round() / 1e6;
         self.metrics.insert(name.to_owned(), rounded);
     }
@@ -41,8 +42,7 @@ impl Measured {
         self.labels.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Something went wrong; the first reason is kept, and a failure outweighs a
-    /// time-out.
+    /// Records a problem. The first reason is kept, and a failure outweighs a time-out.
     pub(crate) fn fail(&mut self, outcome: Outcome, why: String) {
         let worse = (self.outcome, outcome) == (Outcome::TimedOut, Outcome::Failed);
         if self.outcome == Outcome::Complete || worse {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_known() {
+    fn values_that_are_no_numbers_are_unknown() {
         let mut measured = Measured::default();
         for value in [f64::NAN, f64::INFINITY, 1.5] {
             measured.metric("load_ms", value);

@@ -50,9 +50,9 @@ pub(crate) use stop::Stop;
 
 /// Measure experiments over emulated links.
 ///
-/// Runs this program as server and client in network namespaces that emulated links
-/// join, and writes one JSON line for each session. What is there already of the same
-/// binary, experiment and seed is not measured again. Needs root.
+/// Runs this program as server and client in network namespaces that emulated links join. Writes
+/// one JSON line for each session. Sessions that already have a record of the same binary,
+/// experiment and seed are not measured again. Needs root.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
     /// Experiments by their names (`hikyaku lab list`), or TOML files. Several are
@@ -60,8 +60,7 @@ pub struct RunArgs {
     #[arg(value_name = "NAME|FILE", required = true)]
     pub experiments: Vec<String>,
 
-    /// Measure the little that the experiment's `[quick]` part says, to see whether
-    /// everything works
+    /// Measure only the experiment's `[quick]` part, to see whether everything works
     #[arg(long)]
     pub quick: bool,
 
@@ -69,7 +68,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where records go [default: build/lab/NAME]
+    /// Directory of the records [default: build/lab/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
@@ -77,17 +76,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES, value_parser = clap::value_parser!(u16).range(1..=250))]
     pub lanes: u16,
 
-    /// Sum of the rates that may be expected on all lanes together, in Mbit/s [default: 130
-    /// for each CPU]
+    /// Largest sum of the rates of all lanes together, in Mbit/s [default: 130 for each CPU]
     #[arg(long, value_name = "MBPS")]
     pub capacity: Option<f64>,
 
-    /// How often each cell is measured [default: the experiment's]
+    /// Number of repeats of each cell [default: the experiment's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
 
-    /// Only cells with this value of an axis, such as `rate=50Mbps`; several values of an
-    /// axis add up
+    /// Only cells with this value of an axis, such as `rate=50Mbps`; several values of an axis add
+    /// up
     #[arg(long, value_name = "AXIS=VALUE")]
     pub only: Vec<String>,
 
@@ -99,16 +97,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
 
-    /// Keep the servers' logs, and say where they are
+    /// Keep the servers' logs, and print their directory
     #[arg(long)]
     pub keep: bool,
 }
 
-/// Enough for slow runs to be done side by side; more cost the machine more than they gain.
+/// Enough for slow runs side by side; more lanes cost the machine more than they gain.
 const DEFAULT_LANES: u16 = 20;
 
-/// Measures, and tells on `out` what became of it. Gives the exit status: 0 if every
-/// session was measured, 1 if some failed, 128 and its number if a signal came first.
+/// Measures, and writes the progress and results to `out`. Returns the exit status: 0 if every
+/// session was measured, 1 if some failed, 128 and the signal's number if one came first.
 ///
 /// # Errors
 /// If an experiment or an option is wrong, or nothing can be measured.
@@ -116,7 +114,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
     let sources = setup::load(args)?;
     // Before anything is written.
     privileges::check()?;
-    // Before there is anything that a signal would leave behind.
+    // Before anything exists that a signal would leave behind.
     let stop = Stop::on_signal()?;
     let scratch = Scratch::create(args.keep)?;
     let binary = copy_binary(args.binary.as_deref(), scratch.path())?;
@@ -134,9 +132,9 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     for experiment in &experiments {
-        tell(out, &experiment.introduction())?;
+        print_line(out, &experiment.introduction())?;
         for line in &experiment.left_out {
-            tell(out, &format!("{}: {line}", experiment.name))?;
+            print_line(out, &format!("{}: {line}", experiment.name))?;
         }
         experiment.prepare()?;
     }
@@ -148,7 +146,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
     };
     measure(args, &experiments, &shared, out)?;
     if args.keep {
-        tell(
+        print_line(
             out,
             &format!("the servers' logs are in {}", shared.scratch.display()),
         )?;
@@ -170,9 +168,9 @@ fn measure(
         !experiment.data.is_run_done(&keys)
     });
     let lanes = usize::from(args.lanes);
-    let least = Load::of(&jobs).seconds(capacity, lanes as f64);
-    let about = span(std::time::Duration::from_secs_f64(least));
-    tell(out, &format!("{} runs to go, at least {about}", jobs.len()))?;
+    let shortest = Load::of(&jobs).seconds(capacity, lanes as f64);
+    let about = span(std::time::Duration::from_secs_f64(shortest));
+    print_line(out, &format!("{} runs to go, at least {about}", jobs.len()))?;
     let progress = Progress::new(&jobs, capacity, lanes);
     let awake = KeepAwake::start();
     let result = Pool::new(jobs, lanes, capacity, shared, experiments, &progress).run();
@@ -188,21 +186,21 @@ fn finish(
 ) -> Result<u8, RunError> {
     let mut failed = 0;
     for experiment in experiments {
-        tell(out, &experiment.conclusion())?;
+        print_line(out, &experiment.conclusion())?;
         failed += experiment.data.tally().failed;
     }
     if shared.stop.is_set() {
-        tell(out, "stopped; run the same command again to go on")?;
+        print_line(out, "stopped; run the same command again to go on")?;
         return Ok(shared.stop.code());
     }
     Ok(u8::from(failed > 0))
 }
 
-fn tell(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
+fn print_line(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
     writeln!(out, "{line}").attempt(|| "writing to standard output".to_owned())
 }
 
-/// What a machine of so many CPUs can carry, in Mbit/s.
+/// Returns the rate in Mbit/s that a machine with this number of CPUs can carry.
 fn default_capacity() -> f64 {
     130.0 * thread::available_parallelism().map_or(1, usize::from) as f64
 }

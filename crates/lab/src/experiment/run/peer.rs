@@ -15,7 +15,7 @@ struct Template {
     text: &'static str,
 }
 
-/// Where a peer serves what.
+/// The location of a peer, and its content.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) address: SocketAddr,
@@ -23,12 +23,12 @@ pub(super) struct Place<'a> {
     /// Directory for its configuration, logs and state.
     pub(super) directory: &'a Path,
     pub(super) certificate: &'a Certificate,
-    /// Port on loopback of the server behind it, where it is a proxy.
+    /// Loopback port of the server behind it, if it is a proxy.
     pub(super) origin: u16,
 }
 
 impl Server {
-    /// Its program's name; `None` for hikyaku.
+    /// Name of its program; `None` for hikyaku.
     pub(super) const fn program(self) -> Option<&'static str> {
         match self {
             Self::Hikyaku => None,
@@ -67,7 +67,7 @@ impl Server {
         Some(Template { file, text })
     }
 
-    /// Whether the installed program has HTTP/3, as it says itself.
+    /// Whether the installed program has HTTP/3, by its own report.
     fn has_http3(self) -> bool {
         let says = |argument: &str| {
             let output = Command::new(self.program().unwrap_or_default())
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// The command that runs a peer, after its configuration has been written.
+/// Returns the command that runs a peer, after writing its configuration.
 pub(super) fn command(server: Server, place: &Place<'_>) -> Result<Command, RunError> {
     let (Some(program), Some(template)) = (server.program(), server.template()) else {
         return Err(RunError::Arguments("hikyaku is not a peer".to_owned()));
@@ -127,8 +127,7 @@ pub(super) fn command(server: Server, place: &Place<'_>) -> Result<Command, RunE
     Ok(command)
 }
 
-/// The template with its placeholders filled in, and the lines for HTTP/3 if it is
-/// there.
+/// Fills in the template's placeholders, and the lines for HTTP/3 if it is available.
 fn fill(template: &str, place: &Place<'_>, http3: bool) -> String {
     let Certificate {
         cert, key, both, ..
@@ -245,7 +244,7 @@ mod tests {
                 skip_part(&this_test(), &format!("{program} is not on PATH"));
                 continue;
             }
-            // Some of them bind to it.
+            // Some programs bind to it.
             let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
             let mut place = place(directory.path(), &certificate);
             place.address = free.local_addr().unwrap();

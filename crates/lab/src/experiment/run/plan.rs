@@ -1,4 +1,4 @@
-//! What is run, in which order, and what it is expected to cost.
+//! Order and expected costs of the runs.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::experiment::data::Key;
 use crate::experiment::record::Links;
 use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec, Workload};
 
-/// One run: sessions that follow each other against the same server. Where no arm
-/// remembers anything between sessions, each is a run of its own.
+/// One run: sessions that follow each other against the same server. If no arm remembers anything
+/// between sessions, each session is a run of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Job {
-    /// Which of the experiments that run together.
+    /// Index among the experiments that run together.
     pub(super) experiment: usize,
     pub(super) cell: Cell,
     /// Index of the arm.
@@ -29,34 +29,34 @@ pub(super) struct Job {
     pub(super) cost: Cost,
 }
 
-/// What a run is expected to take. Estimates suffice: they only decide what may run
-/// side by side, and tell how long it all may last.
+/// The expected cost of a run. Estimates suffice, since they only decide which runs go side by
+/// side, and predict the total time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// Load on the machine, as a rate in Mbit/s.
     pub(super) weight: f64,
-    /// Seconds.
+    /// Duration in seconds.
     pub(super) duration: f64,
 }
 
-/// Time to start a client and its connection, in seconds, and what that loads the
-/// machine with for three times as long, in Mbit/s.
+/// Time to start a client and its connection, in seconds. It loads the machine for three times as
+/// long, at this rate in Mbit/s.
 const GET_START: (f64, f64) = (0.15, 50.0);
 
-/// The same of a browser.
+/// Time and load of a browser's start.
 const BROWSER_START: (f64, f64) = (2.0, 300.0);
 
 /// An idle link and its programs, in Mbit/s.
 const MIN_WEIGHT: f64 = 2.0;
 
-/// A client of a crowd: its handshake, its connection's timers and its link's packets, in
-/// Mbit/s.
+/// Load of a crowd's client in Mbit/s: its handshake, its connection's timers and its link's
+/// packets.
 const CLIENT_WEIGHT: f64 = 1.0;
 
-/// What a Mbit/s over several paths costs: two emulators, SRv6, and routers between.
+/// Cost of a Mbit/s over several paths: two emulators, SRv6, and routers between.
 const PATHS_WEIGHT: f64 = 4.0;
 
-/// Rate of a link without a limit, about what the machine can do, in Mbit/s.
+/// Rate of a link without a limit, about the machine's capacity, in Mbit/s.
 const UNLIMITED: f64 = 1000.0;
 
 impl Job {
@@ -69,14 +69,14 @@ impl Job {
         })
     }
 
-    /// Whether the run leaves the machine to others, mostly waiting.
+    /// Whether the run mostly waits and leaves the machine to others.
     pub(super) fn is_light(&self) -> bool {
         self.cost.weight < 10.0
     }
 }
 
-/// Seed of the link in a session. It leaves out the arm and what the servers are set
-/// to: all of them meet the same losses, as far as they send the same packets.
+/// Returns the seed of the link in a session. It ignores the arm and the servers' settings. So all
+/// of them meet the same losses, as far as they send the same packets.
 pub(crate) fn seed(seed: u64, cell: &Cell, repeat: u32, session: u32) -> u64 {
     let mut path = cell.clone();
     path.0
@@ -84,13 +84,13 @@ pub(crate) fn seed(seed: u64, cell: &Cell, repeat: u32, session: u32) -> u64 {
     derive_seed(seed, &[path.number(), repeat.into(), session.into()])
 }
 
-/// How much an experiment is.
+/// The size of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RunSize {
     pub(crate) cells: usize,
     pub(crate) arms: usize,
     pub(crate) sessions: u64,
-    /// How long it takes on this machine, about; `None` in simulation.
+    /// Expected duration on this machine in seconds; `None` in simulation.
     pub(crate) seconds: Option<f64>,
 }
 
@@ -112,12 +112,12 @@ impl RunSize {
     }
 }
 
-/// All runs of some experiments, in their order.
+/// Returns all runs of some experiments, in their order.
 ///
-/// The arms of a repeat follow each other in random order, so that the machine's drift
-/// hits all alike; the pool takes light jobs apart, so they may be begun at other times
-/// than the rest of their repeat. Those that need the machine for themselves come
-/// first, then the longest; of those alike, the first repeats.
+/// The arms of a repeat follow each other in random order, so that the machine's drift hits all
+/// alike. The pool handles light jobs apart, so they may begin at other times than the rest of
+/// their repeat. Jobs that need the machine for themselves come first, then the longest. Among
+/// equals, the first repeats come first.
 pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
     let groups = experiments
         .iter()
@@ -133,12 +133,12 @@ pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
         .map_or(0, |experiment| experiment.conditions.seed);
     let mut order: Vec<(usize, Vec<Job>)> = groups.enumerate().collect();
     order.sort_by_cached_key(|(i, group)| {
-        let most =
+        let max =
             |value: fn(&Cost) -> f64| group.iter().map(|job| value(&job.cost)).fold(0.0, f64::max);
-        let alone = most(|cost| cost.weight).min(capacity) > capacity / 2.0;
-        // Doublings: costs that differ less are alike.
-        let weight = most(|cost| cost.weight).log2().round() as i64;
-        let duration = most(|cost| cost.duration).log2().round() as i64;
+        let alone = max(|cost| cost.weight).min(capacity) > capacity / 2.0;
+        // Doublings: costs that differ less count as equal.
+        let weight = max(|cost| cost.weight).log2().round() as i64;
+        let duration = max(|cost| cost.duration).log2().round() as i64;
         let first = if alone { -weight } else { -duration };
         (
             !alone,
@@ -156,8 +156,8 @@ pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
         .collect()
 }
 
-/// The runs of all cells, by cell and repeat: those of the arms named.
-/// Where nothing is remembered, also by session.
+/// Returns the runs of all cells, by cell and repeat, of the named arms. Without memory they are
+/// also by session.
 fn groups(index: usize, spec: &Spec, cells: &[Cell], arms: &[String]) -> Vec<Vec<Job>> {
     let mut groups = Vec::new();
     for cell in cells {
@@ -172,8 +172,8 @@ fn groups(index: usize, spec: &Spec, cells: &[Cell], arms: &[String]) -> Vec<Vec
     groups
 }
 
-/// The runs of one repeat of a cell, by session where nothing is remembered; none if
-/// no arm has so many repeats.
+/// Returns the runs of one repeat of a cell, without memory by session. It has none if no arm has
+/// so many repeats.
 fn repeat_of(
     index: usize,
     spec: &Spec,
@@ -205,8 +205,8 @@ fn repeat_of(
     groups
 }
 
-/// The sessions of a repeat, as runs. Beside an arm that remembers, which is one run, the
-/// others are so, too: they are to meet the machine in the same state.
+/// Returns the sessions of a repeat, as runs. Beside an arm that remembers, which is one run, the
+/// others are one run, too. So they meet the machine in the same state.
 fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
     let (warmup, sessions) = spec.sessions(arm);
     let end = warmup + sessions;
@@ -276,9 +276,9 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     }
 }
 
-/// Routers and agents, which nothing else must keep waiting.
+/// Returns the cost of routers and agents, which no other job must delay.
 fn control_cost(spec: &Spec, sessions: u32) -> Cost {
-    /// Until all daemons know each other, in seconds.
+    /// Time until all daemons know each other, in seconds.
     const START: f64 = 15.0;
     let Workload {
         duration, pause, ..
@@ -291,7 +291,7 @@ fn control_cost(spec: &Spec, sessions: u32) -> Cost {
     }
 }
 
-/// What both paths carry together, in Mbit/s.
+/// Returns the rate of both paths together, in Mbit/s.
 fn paths_rate(spec: &Spec, cell: &Cell) -> f64 {
     let links = spec.path_links(cell).unwrap_or_default();
     let rate = |link: &Links| link.rate().map_or(UNLIMITED, Rate::mbps);
@@ -300,7 +300,7 @@ fn paths_rate(spec: &Spec, cell: &Cell) -> f64 {
     all.min(stream.map_or(UNLIMITED, Rate::mbps))
 }
 
-/// All clients, or one alone of whichever kind.
+/// Returns the cost of all clients, or of one client of any kind alone.
 fn crowd_cost(spec: &Spec, cell: &Cell, arm: &Arm) -> Cost {
     let crowd = spec.crowd(cell, arm, 0, 0).unwrap_or_default();
     let rate = |member: &Member| member.links.rate().map_or(UNLIMITED, Rate::mbps);
@@ -313,15 +313,15 @@ fn crowd_cost(spec: &Spec, cell: &Cell, arm: &Arm) -> Cost {
     }
 }
 
-/// What an arm may reach in a cell, in Mbit/s. Loss limits CUBIC to
-/// `1.22 MSS / (RTT √loss)` for each connection (Mathis et al. 1997).
+/// Returns the rate that an arm may reach in a cell, in Mbit/s. Loss limits CUBIC to `1.22 MSS /
+/// (RTT √loss)` for each connection (Mathis et al. 1997).
 fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     let Ok(links) = spec.links(cell) else {
         return UNLIMITED;
     };
     let rate = links.rate().map_or(UNLIMITED, Rate::mbps);
     let setting = |axis, key| cell.get(axis).or(arm.set.get(key).map(String::as_str));
-    // Unless it is told otherwise, our server does not let losses hold it back.
+    // By default our server does not let losses hold it back.
     let ours = arm.server == Server::Hikyaku;
     let default = if ours { "adaptive" } else { "cubic" };
     let congestion = setting(Axis::Congestion, "policy.congestion").unwrap_or(default);
@@ -330,7 +330,7 @@ fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     if congestion != "cubic" || floor || loss == 0.0 || spec.workload.kind == Kind::Flows {
         return rate;
     }
-    // Without delay, what is left is that of the machine itself.
+    // Without delay, the rest is that of the machine itself.
     let one = 1.22 * 1_448.0 * 8e-6 / (rtt.max(2e-4) * loss.sqrt());
     let connections = arm.connections.unwrap_or(1) + u16::from(arm.shards);
     rate.min(one * f64::from(connections))

@@ -1,4 +1,4 @@
-//! Runs jobs on several lanes, side by side as far as the machine bears it.
+//! Runs jobs on several lanes, side by side within the machine's capacity.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use super::lane::{Lane, Shared};
 use super::plan::Job;
 use super::progress::Progress;
 
-/// Jobs in their order, and how much may be started now.
+/// Jobs in their order, and the capacity that is free now.
 struct Queue {
-    /// Those that use the machine.
+    /// Jobs that use the machine.
     busy: VecDeque<Job>,
-    /// Those that mostly wait.
+    /// Jobs that mostly wait.
     light: VecDeque<Job>,
     free: f64,
     running: usize,
@@ -62,11 +62,11 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Runs all jobs. The sum of the weights of those under way stays below the
-    /// capacity, but one always runs.
+    /// Runs all jobs. The sum of the weights of running jobs stays below the capacity, but one
+    /// always runs.
     ///
     /// # Errors
-    /// If a namespace, server or data file fails. Sessions that fail are records.
+    /// If a namespace, server or data file fails. Failed sessions are records.
     pub(super) fn run(&self) -> Result<(), RunError> {
         thread::scope(|scope| {
             let workers: Vec<_> = (0..self.lanes)
@@ -87,7 +87,7 @@ impl<'a> Pool<'a> {
     fn work(&self, number: usize) -> Result<(), RunError> {
         let result = self.run_all(number);
         if result.is_err() {
-            // The others would only run into the same.
+            // The others would only meet the same problem.
             self.shared.stop.set();
             self.changed.notify_all();
         }
@@ -126,8 +126,8 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// The next job, once the machine has room for it. Of the lanes that wait, the
-    /// first gets it: most likely it has namespaces and the right server already.
+    /// Returns the next job, once the machine has room for it. Of the waiting lanes, the first gets
+    /// it, since it most likely has namespaces and the right server already.
     fn take(&self, number: usize) -> Option<Job> {
         let mut queue = self.lock();
         queue.waiting.insert(number);
@@ -139,11 +139,11 @@ impl<'a> Pool<'a> {
                 && let Some(job) = queue.next(self.capacity, self.lanes)
             {
                 queue.waiting.remove(&number);
-                // There may be room for another.
+                // The rest may have room for another job.
                 self.changed.notify_all();
                 return Some(job);
             }
-            // A signal handler cannot notify: look again from time to time.
+            // A signal handler cannot notify, so the flag is polled.
             let waited = self.changed.wait_timeout(queue, Duration::from_millis(200));
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -163,9 +163,8 @@ impl<'a> Pool<'a> {
 }
 
 impl Queue {
-    /// The first job for which there is room. Within both kinds the order is kept;
-    /// light ones leave a quarter of the lanes to the others, and the machine to one
-    /// that needs it alone.
+    /// Returns the first job that fits. Within both kinds the order is kept. Light jobs leave a
+    /// quarter of the lanes to the others, and the machine to a job that needs it alone.
     fn next(&mut self, capacity: f64, lanes: usize) -> Option<Job> {
         let fits = |queue: &Self, job: &Job| job.cost.weight <= queue.free || queue.running == 0;
         let alone = match self.busy.front() {
@@ -175,13 +174,13 @@ impl Queue {
             Some(job) => job.cost.weight > capacity / 2.0,
             None => false,
         };
-        let most = if self.busy.is_empty() {
+        let max = if self.busy.is_empty() {
             lanes
         } else {
             lanes.div_ceil(4) * 3
         };
         match self.light.front() {
-            Some(job) if !alone && self.running_light < most && fits(self, job) => {
+            Some(job) if !alone && self.running_light < max && fits(self, job) => {
                 self.light.pop_front().map(|job| self.start(job))
             }
             _ => None,
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_side_by_side_is_what_the_machine_bears() {
+    fn jobs_run_side_by_side_within_the_capacity() {
         let cases: &[(&str, &[f64], usize, &[f64])] = &[
             ("more than the machine, alone", &[200.0, 2.0], 8, &[200.0]),
             (

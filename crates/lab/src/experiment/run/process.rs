@@ -11,8 +11,7 @@ use super::cpu_wait;
 use super::error::{Attempt, RunError};
 use hikyaku_emulator::link::Netns;
 
-/// A program that runs in a namespace, killed when dropped. What it writes to standard
-/// error goes to a file.
+/// A program that runs in a namespace, killed on drop. Its standard error goes to a file.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -38,17 +37,17 @@ impl Process {
         })
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// How long it has waited for a CPU.
+    /// Time that it has waited for a CPU.
     pub(super) fn waited(&self) -> Duration {
         cpu_wait::waited(self.child.id())
     }
 
-    /// How long it has used a CPU.
+    /// CPU time that it has used.
     pub(super) fn used(&self) -> Duration {
         cpu_wait::used(self.child.id())
     }
@@ -57,7 +56,7 @@ impl Process {
         &mut self.child
     }
 
-    /// The end of what it wrote to standard error.
+    /// The end of its standard error.
     pub(super) fn said(&self) -> String {
         const LINES: usize = 5;
         let text = fs::read(&self.stderr).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where programs are that measurements need besides this one.
+//! Locations of the other programs that measurements need.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use super::error::RunError;
 use hikyaku_emulator::link::privileges::is_program;
 
-/// The agents.
+/// The program of the agents.
 pub(super) const EGRESS: &str = "hikyaku-egress";
-/// What announces routes to them.
+/// The program that announces routes to the agents.
 pub(super) const FEED: &str = "hikyaku-bgp-feed";
-/// The reflector and the transits' routers, in the arms of `GoBGP`.
+/// The program of the reflector and the transits' routers, in the arms of `GoBGP`.
 pub(super) const GOBGPD: &str = "gobgpd";
-/// FRR's, which Debian keeps off the PATH.
+/// FRR's daemon of BGP, which Debian keeps off the PATH.
 pub(super) const BGPD: &str = "/usr/lib/frr/bgpd";
-/// What puts FRR's routes into the kernel.
+/// FRR's daemon that puts routes into the kernel.
 pub(super) const ZEBRA: &str = "/usr/lib/frr/zebra";
 
-/// One of the programs of `egress/`: beside this one, in `build/` of the sources that it was
-/// built from, or on the PATH.
+/// Finds one of the programs of `egress/`. It is beside this one, in `build/` of the sources that
+/// this one was built from, or on the PATH.
 ///
 /// # Errors
-/// If there is none.
+/// If none exists.
 pub(super) fn of_egress(name: &str) -> Result<PathBuf, RunError> {
     let own = env::current_exe().unwrap_or_default();
     let beside = own.parent().map(|directory| directory.join(name));
@@ -34,7 +34,7 @@ pub(super) fn of_egress(name: &str) -> Result<PathBuf, RunError> {
     }
 }
 
-/// Where a missing program was looked for, and what helps.
+/// Returns the places of the search for a missing program, and the remedy.
 pub(super) fn not_found(name: &str) -> String {
     match name {
         EGRESS | FEED => format!(
@@ -45,7 +45,7 @@ pub(super) fn not_found(name: &str) -> String {
     }
 }
 
-/// The first of these that is not there.
+/// Returns the first of these programs that is not installed.
 pub(super) fn missing<'a>(names: &[&'a str]) -> Option<&'a str> {
     let missing = |name: &&&str| match **name {
         EGRESS | FEED => of_egress(name).is_err(),

@@ -1,4 +1,4 @@
-//! How far a measurement is.
+//! Progress of a measurement.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::plan::Job;
 use crate::experiment::record::{Outcome, Run};
 
-/// A bar where standard error is a terminal, else a line from time to time.
+/// A bar if standard error is a terminal, otherwise a line from time to time.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
@@ -26,13 +26,13 @@ struct State {
     disturbed: usize,
     failed: usize,
     left: Load,
-    /// What the jobs done were expected to take, and took, in lane seconds.
+    /// Expected and real durations of the finished jobs, in lane seconds.
     expected: f64,
     took: f64,
-    told: Option<Instant>,
+    printed: Option<Instant>,
 }
 
-/// What is still to be done.
+/// The remaining work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
     /// Weights times durations.
@@ -56,7 +56,7 @@ impl Load {
         load
     }
 
-    /// Least time that it takes.
+    /// Smallest time that the work takes.
     pub(super) fn seconds(&self, capacity: f64, lanes: f64) -> f64 {
         (self.work / capacity)
             .max(self.lane_seconds / lanes)
@@ -66,7 +66,7 @@ impl Load {
     fn remove(&mut self, job: &Job) {
         self.work -= job.cost.weight * job.cost.duration;
         self.lane_seconds -= job.cost.duration;
-        // The longest are begun first.
+        // The longest jobs begin first.
         self.longest = self.longest.min(self.lane_seconds.max(0.0));
     }
 }
@@ -96,7 +96,7 @@ impl Progress {
         }
     }
 
-    /// Some sessions have been measured.
+    /// Counts measured sessions.
     pub(super) fn measured(&self, runs: &[Run]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.disturbed += runs.iter().filter(|run| run.disturbed.is_some()).count();
@@ -106,7 +106,7 @@ impl Progress {
             .count();
     }
 
-    /// A job is done, and took so long.
+    /// Counts a finished job and its duration.
     pub(super) fn done(&self, job: &Job, took: Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += 1;
@@ -117,10 +117,10 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(message);
             bar.set_position(state.done as u64);
-        } else if state.told.is_none_or(|told| told.elapsed() >= LINE) {
-            state.told = Some(Instant::now());
+        } else if state.printed.is_none_or(|at| at.elapsed() >= LINE) {
+            state.printed = Some(Instant::now());
             let line = format!("{}/{} runs, {message}\n", state.done, state.jobs);
-            // Nobody is there to tell that nobody is there.
+            // A closed standard error cannot be reported.
             let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());
         }
     }
@@ -151,7 +151,7 @@ impl State {
     }
 }
 
-/// `45 s`, `12 min`, `2 h 05 min`.
+/// Formats a time as `45 s`, `12 min` or `2 h 05 min`.
 pub(crate) fn span(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().round() as u64;
     match seconds {

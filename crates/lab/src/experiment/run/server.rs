@@ -17,40 +17,40 @@ use super::process::Process;
 use crate::experiment::spec;
 use hikyaku_emulator::link::{CLIENT_V4, Netns, SERVER_V4, Topology};
 
-/// What a server is: two runs may use the same one if this is the same.
+/// The properties of a server: two runs may share one if these are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) program: spec::Server,
-    /// `KEY=VALUE` of hikyaku's configuration.
+    /// Settings of hikyaku's configuration, as `KEY=VALUE`.
     pub(super) settings: Vec<String>,
-    /// Further ports, over which it may spread pages.
+    /// Further ports, over which the server may spread pages.
     pub(super) shards: u8,
-    /// The directory served.
+    /// The served directory.
     pub(super) root: PathBuf,
-    /// Congestion control of the kernel's TCP, where the server does not choose itself.
+    /// Congestion control of the kernel's TCP, unless the server chooses itself.
     pub(super) tcp: String,
-    /// It learns about clients, which is asked for.
+    /// Whether it learns about clients, and is asked for its knowledge.
     pub(super) learns: bool,
-    /// What it is a proxy of, instead of the directory.
+    /// Server behind it if it is a proxy, in place of the directory.
     pub(super) upstream: Option<SocketAddr>,
 }
 
-/// Where a server runs, and for whom.
+/// The namespace of a server, its addresses and its client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host<'a> {
     pub(super) netns: &'a Netns,
-    /// Where clients find it.
+    /// Address to which clients connect.
     pub(super) address: IpAddr,
-    /// Where it waits for them.
+    /// Address on which it listens.
     pub(super) listen: IpAddr,
-    /// Where the host itself finds it, beside `listen`.
+    /// Address for its own host, beside `listen`.
     pub(super) within: IpAddr,
-    /// The client, of which it is asked what it knows.
+    /// Address of the client, for questions about it.
     pub(super) client: IpAddr,
 }
 
 impl<'a> Host<'a> {
-    /// The server's end of a topology.
+    /// Returns the server's end of a topology.
     pub(super) fn of(topology: &'a Topology) -> Self {
         Self {
             netns: topology.server(),
@@ -63,9 +63,9 @@ impl<'a> Host<'a> {
 }
 
 impl Kind {
-    /// Gives the server's sockets their congestion control. They take it from the namespace
-    /// when a connection is accepted, not when the server starts: it is to be set for each run,
-    /// since another server of the lane may have had another.
+    /// Sets the congestion control of the server's sockets. They take it from the namespace when a
+    /// connection is accepted, not when the server starts. So each run sets it, since another
+    /// server of the lane may have changed it.
     pub(super) fn set_congestion(&self, netns: &Netns) -> Result<(), RunError> {
         let key = "net/ipv4/tcp_congestion_control";
         Ok(netns.set_sysctl(key, &self.tcp)?)
@@ -76,33 +76,33 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) kind: Kind,
-    /// For error messages.
+    /// Name of the arm, for error messages.
     arm: String,
     process: Process,
     /// The server behind a proxy.
     origin: Option<Process>,
     pub(super) address: SocketAddr,
-    /// Where its host finds it.
+    /// Address of the server for its host.
     within: SocketAddr,
     client: IpAddr,
     pub(super) log: Option<AccessLog>,
-    /// Asks a server that learns.
+    /// Binary that asks a server that learns.
     binary: PathBuf,
 }
 
-/// How long a server may take to start.
+/// Time that a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Where a server that learns tells what it knows. Each lane has a loopback interface
-/// of its own, and one such server at a time.
+/// Admin address of a server that learns. Each lane has a loopback interface of its own, and one
+/// such server at a time.
 const ADMIN: &str = "127.0.0.1:8440";
 
-/// From a proxy's port to that of the server behind it.
+/// Offset from a proxy's port to that of the server behind it.
 const ORIGIN: u16 = 10_000;
 
-/// From a server's port to that of its first shard.
+/// Offset from a server's port to that of its first shard.
 const FIRST_SHARD: u16 = 20_000;
-/// From a shard's port to that of the next: as many as a lane's servers have.
+/// Offset from a shard's port to that of the next: the number of a lane's server ports.
 const NEXT_SHARD: u16 = 4_000;
 
 impl Server {
@@ -126,7 +126,7 @@ impl Server {
         let (log, origin, process) = match kind.program {
             spec::Server::Hikyaku => {
                 let log = file("access.jsonl");
-                // Left by a server before it on this port.
+                // An earlier server may have left it on this port.
                 let _ = std::fs::remove_file(&log);
                 let listen = SocketAddr::from((host.listen, port));
                 let content = kind
@@ -158,7 +158,7 @@ impl Server {
                 let origin = peer.is_proxy().then(|| {
                     let mut command = serve(shared, kind.root.as_os_str(), origin);
                     command.args(["--set", "log.access=off", "--set", "admin.listen="]);
-                    // Else its offers of HTTP/3 would go through the proxy.
+                    // Otherwise its offers of HTTP/3 would go through the proxy.
                     command.args(["--set", "policy.version=h1"]);
                     Process::start(netns, &mut command, &file("origin.log"))
                 });
@@ -211,9 +211,9 @@ impl Server {
         Ok(())
     }
 
-    /// Has it answer over each version, since a process pages its code in with its first requests.
-    /// They come from an address of its own host, so that every client is still new to it. What its
-    /// settings refuse is not asked for again.
+    /// Requests a response over each version, since a process pages its code in with its first
+    /// requests. The requests come from an address of its own host, so that every client is still
+    /// new to it. A request that its settings refuse is not repeated.
     fn warm_up(&self, netns: &Netns) -> Result<(), RunError> {
         for http in ["2", "3"] {
             let mut command = Command::new(&self.binary);
@@ -239,13 +239,13 @@ impl Server {
         }
     }
 
-    /// How long it, and what is behind it, have waited for a CPU.
+    /// Time that it, and the server behind it, have waited for a CPU.
     pub(super) fn waited(&self) -> Duration {
         let origin = self.origin.as_ref().map(Process::waited);
         self.process.waited() + origin.unwrap_or_default()
     }
 
-    /// How long it, and what is behind it, have used a CPU.
+    /// CPU time that it, and the server behind it, have used.
     pub(super) fn used(&self) -> Duration {
         let origin = self.origin.as_ref().map(Process::used);
         self.process.used() + origin.unwrap_or_default()
@@ -259,7 +259,7 @@ impl Server {
         }
     }
 
-    /// What a server that learns knows of the client, and what it would decide now.
+    /// Returns the knowledge of the client by a server that learns, and its present decision.
     pub(super) fn explain(&self, netns: &Netns) -> Result<Explanation, RunError> {
         let mut command = Command::new(&self.binary);
         command.args([
@@ -282,8 +282,8 @@ impl Server {
     }
 }
 
-/// Has `hikyaku serve` listen on further ports, and spread pages over them. Other ports are
-/// other connections as other addresses are, for `hikyaku get` and for browsers.
+/// Makes `hikyaku serve` listen on further ports, and spread pages over them. For `hikyaku get` and
+/// browsers, other ports are other connections as other addresses are.
 fn add_shards(command: &mut Command, address: SocketAddr, count: u8) {
     if count == 0 {
         return;
@@ -300,7 +300,7 @@ fn add_shards(command: &mut Command, address: SocketAddr, count: u8) {
     command.args(["--set", &setting]);
 }
 
-/// `hikyaku serve`, without its settings.
+/// Returns the command `hikyaku serve`, without its settings.
 fn serve(shared: &Shared, content: &OsStr, address: SocketAddr) -> Command {
     let mut command = Command::new(&shared.binary);
     command

@@ -28,7 +28,7 @@ use crate::experiment::record::{Emulator, Links, Run};
 use crate::experiment::spec::{Arm, Backend, Client};
 use hikyaku_emulator::link::{ChangePair, LinkPair, Report, Topology};
 
-/// What the sessions of a job have in common.
+/// The common parts of a job's sessions.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     job: &'a Job,
@@ -39,12 +39,12 @@ pub(super) struct Session<'a> {
     files: Vec<SiteFile>,
     timeout: Duration,
     links: Links,
-    /// For what is kept between sessions.
+    /// Directory of files that are kept between sessions.
     directory: PathBuf,
 }
 
 impl<'a> Session<'a> {
-    /// Prepares the sessions of a job; `directory` is emptied.
+    /// Prepares the sessions of a job, and empties `directory`.
     pub(super) fn new(
         job: &'a Job,
         attempt: u32,
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
             links: experiment.links(&job.cell)?,
             directory: directory.to_owned(),
         };
-        // A run that begins later meets the link as those before have left it.
+        // A run that begins later meets the link as earlier sessions have left it.
         for before in 0..job.sessions.start {
             session.change_link(before, false);
             session.change_link(before, true);
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Runs one session; `None` if a signal to stop came first.
+    /// Runs one session. Returns `None` if a signal to stop came first.
     pub(super) fn run(
         &mut self,
         number: u32,
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
             measured.label("decision", decision.version.name());
             measured.label("reason", &decision.reason_code);
         }
-        // What the client's end still sends, such as the closing of its connections.
+        // The client's end may still send packets, such as the closing of its connections.
         thread::sleep(self.links.rtt() + Duration::from_millis(5));
         let report = stop(topology)?;
         let links = self.links.clone();
@@ -116,8 +116,8 @@ impl<'a> Session<'a> {
         Ok(Some(recorder.end(links, measured, &report, cpu_wait)))
     }
 
-    /// Share of the session for which the client waited for a CPU; `None` if a signal to
-    /// stop came first.
+    /// Runs `hikyaku get`. Returns the share of the session for which the client waited for a CPU;
+    /// `None` if a signal to stop came first.
     fn get(
         &self,
         server: &mut Server,
@@ -150,7 +150,8 @@ impl<'a> Session<'a> {
         Ok(Some(share(fetched.client.waited, fetched.client.took)))
     }
 
-    /// As [`Self::get`]; of a browser's many processes the wait is not known and left out.
+    /// Runs a browser, otherwise as [`Self::get`]. The wait of a browser's many processes is
+    /// unknown and left out.
     fn browse(
         &self,
         server: &Server,
@@ -201,14 +202,13 @@ impl<'a> Session<'a> {
         command
     }
 
-    /// Whether the client keeps what it was told.
+    /// Whether the client keeps its Alt-Svc cache.
     fn returns(&self) -> bool {
         let all = self.experiment.spec.workload.returning;
         self.arm.returning.unwrap_or(all)
     }
 
-    /// Brings the link to where it is before a session, or to where the changes
-    /// `within` it leave it.
+    /// Brings the link to its state before a session, or to that after the changes `within` it.
     fn change_link(&mut self, number: u32, within: bool) {
         let changes = &self.experiment.spec.workload.change;
         let here = changes.iter().filter(|change| change.session == number);
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The changes within a session.
+    /// Returns the changes within a session.
     fn changes(&self, number: u32) -> Result<ChangePair, RunError> {
         let mut changes = ChangePair::default();
         let all = &self.experiment.spec.workload.change;
@@ -248,19 +248,19 @@ fn patch(table: Table) -> Result<LinkPatch, RunError> {
     LinkPatch::deserialize(table).map_err(why)
 }
 
-/// A link as the emulator takes it.
+/// Returns a link in the emulator's form.
 pub(super) fn pair(links: &Links) -> Result<LinkPair, RunError> {
     let [up, down] = links.configs().map_err(RunError::Arguments)?;
     Ok(LinkPair { up, down })
 }
 
-/// Ends the link and says what it did.
+/// Ends the link and returns its report.
 pub(super) fn stop(topology: &mut Topology) -> Result<Report, RunError> {
     let report = topology.stop_link()?;
     report.ok_or_else(|| RunError::Arguments("the link was stopped before its time".to_owned()))
 }
 
-/// A fresh directory.
+/// Makes an empty directory.
 fn fresh(directory: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -269,7 +269,7 @@ fn fresh(directory: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)
 }
 
-/// Makes the record of a session, from its begin.
+/// A recorder of a session from its begin on.
 #[derive(Debug)]
 pub(super) struct Recorder<'a> {
     job: &'a Job,
@@ -277,12 +277,12 @@ pub(super) struct Recorder<'a> {
     experiment: &'a Experiment,
     number: u32,
     began: OffsetDateTime,
-    /// Of the link.
+    /// Seed of the link.
     pub(super) seed: u64,
 }
 
 impl<'a> Recorder<'a> {
-    /// The session begins now.
+    /// Marks the begin of the session.
     pub(super) fn begin(
         job: &'a Job,
         attempt: u32,
@@ -300,7 +300,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The record. `cpu_wait` is as in [`Emulator`].
+    /// Returns the record, with `cpu_wait` as in [`Emulator`].
     pub(super) fn end(
         self,
         link: Links,
@@ -316,7 +316,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The record of a session without an emulated link.
+    /// Returns the record of a session without an emulated link.
     pub(super) fn end_unlinked(self, measured: Measured) -> Run {
         let spec = &self.experiment.spec;
         let arm = &spec.arms[self.job.arm];
@@ -346,12 +346,12 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Share of a session for which its server or client may wait for a CPU, all threads
-/// together. On a quiet machine of two CPUs it is below 6 %; up to 40 % leave load times as
-/// they are, since threads wait beside each other.
+/// Share of a session for which its server or client may wait for a CPU, all threads together. On a
+/// quiet machine of two CPUs it is below 6 %. Up to 40 % do not change load times, since threads
+/// wait beside each other.
 const CPU_WAIT_LIMIT: f64 = 0.5;
 
-/// Why a session says more about the machine than about what is measured.
+/// Returns the reason why a session shows the machine rather than the measured programs.
 fn disturbed(report: &Report, cpu_wait: f64) -> Option<String> {
     let waited = (cpu_wait > CPU_WAIT_LIMIT).then(|| {
         let (cpu_wait, limit) = (cpu_wait * 100.0, CPU_WAIT_LIMIT * 100.0);

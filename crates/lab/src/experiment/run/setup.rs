@@ -1,4 +1,4 @@
-//! From the options to the experiments that are run.
+//! From the options to the experiments to run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::experiment::record::Conditions;
 use crate::experiment::spec::{Backend, Client, Spec};
 use hikyaku_emulator::link::privileges::is_program;
 
-/// An experiment's text, and what it says.
+/// An experiment's text and its parsed form.
 pub(super) struct Loaded {
     source: Source,
     spec: Spec,
@@ -88,7 +88,7 @@ pub(super) fn open(
     })
 }
 
-/// The names of the arms to be run; and what is left out, with the reason.
+/// Returns the names of the arms to run, and those left out with their reasons.
 fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
     let mut names = Vec::new();
     let mut left_out = Vec::new();
@@ -110,7 +110,7 @@ fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
     (names, left_out)
 }
 
-/// The cells that have the values that `--only` names.
+/// Returns the cells with the values of `--only`.
 pub(crate) fn only(wanted: &[String], cells: &[Cell]) -> Result<Vec<Cell>, RunError> {
     let mut values: BTreeMap<Axis, Vec<&str>> = BTreeMap::new();
     for text in wanted {

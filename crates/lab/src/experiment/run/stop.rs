@@ -11,8 +11,8 @@ use hikyaku_emulator::interrupt::{self, Interrupt};
 pub(crate) struct Stop(Arc<AtomicU8>);
 
 impl Stop {
-    /// Set by the first SIGINT, SIGTERM or SIGHUP; with a second one the process removes
-    /// what it has made, and ends at once.
+    /// Returns a flag that the first SIGINT, SIGTERM or SIGHUP sets. With a second one the process
+    /// cleans up, and ends at once.
     ///
     /// # Errors
     /// If the signals cannot be caught.
@@ -34,13 +34,13 @@ impl Stop {
         self.code() != 0
     }
 
-    /// 128 and the signal's number, as shells give it; 1 after an error of ours; 0 as long as nothing
-    /// is to stop.
+    /// Returns 128 and the signal's number, as shells do; 1 after an error of ours; 0 without a
+    /// stop.
     pub(crate) fn code(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// After an error.
+    /// Stops after an error.
     pub(crate) fn set(&self) {
         self.0.store(1, Ordering::Relaxed);
     }

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-/// What a run of [`Kind::Control`](super::Kind::Control) measures.
+/// The measurement of a run of [`Kind::Control`](super::Kind::Control).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// What is measured.
+    /// Kind of the measurement.
     pub measure: Measure,
     /// Of [`Measure::Scale`]: routes of each of the four transits.
     #[serde(default)]
@@ -16,7 +16,7 @@ pub struct Control {
     pub updates: u32,
 }
 
-/// What is measured.
+/// A kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
@@ -24,17 +24,19 @@ pub enum Measure {
     Change,
     /// Full tables are loaded, a peer is lost and comes back, many routes change.
     Scale,
-    /// Overlapping prefixes come and go at random for the session's duration, under packets.
+    /// Overlapping prefixes come and go at random for the session's duration, while packets are
+    /// sent.
     Withdraw,
 }
 
-/// Whose route reflector, and where there are such, whose transits and client's provider.
+/// The maker of the route reflector, and of transits and the client's provider if the network has
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Routers {
-    /// `GoBGP`'s.
+    /// Routers by `GoBGP`.
     #[default]
     Gobgp,
-    /// FRR's.
+    /// Routers by FRR.
     Frr,
 }

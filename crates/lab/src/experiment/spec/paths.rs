@@ -1,87 +1,87 @@
-//! What experiments over several paths have of their own.
+//! Keys of experiments over several paths.
 
 use std::time::Duration;
 
 use hikyaku_units::{ByteSize, Rate, duration};
 use serde::Deserialize;
 
-/// The links of the test bed `epe`: keys of [`Spec::link`](super::Spec), which hold where a pattern says
-/// nothing else.
+/// The links of the test bed `epe`, as keys of a link. Keys of [`Spec::link`](super::Spec) apply
+/// where a pattern has none.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pattern {
-    /// By transit A, which BGP prefers.
+    /// Link by transit A, which BGP prefers.
     pub a: toml::Table,
-    /// By transit B.
+    /// Link by transit B.
     pub b: toml::Table,
-    /// What changes in mid-transfer, at [`Traffic::change_at`].
+    /// Changes of the links in mid-transfer, at [`Traffic::change_at`].
     pub then: Then,
-    /// What happens to transit A then.
+    /// Event of transit A at that time.
     pub event: Option<Event>,
 }
 
-/// What happens in mid-transfer, to the path by transit A unless it says something else.
+/// An event in mid-transfer, on the path by transit A unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// Nothing comes to the client by it any more, and nobody is told.
+    /// The path no longer carries packets to the client, and no program is notified.
     Blackhole,
-    /// Its BGP session with the border ends.
+    /// The BGP session of transit A with the border ends.
     PeerDown,
-    /// Its border drains it.
+    /// The border drains the path.
     Drain,
-    /// Its border drains it and ends that, again and again.
+    /// The border drains the path and ends that, repeatedly.
     Flap,
-    /// Nothing, but the operator has everybody use the path by transit B.
+    /// The operator moves all clients to the path by transit B; transit A is unchanged.
     Policy,
-    /// Its link stops for 120 ms in both directions, again and again after so long, and keeps what it
-    /// has: as radio links do that look for other cells.
+    /// The link by transit A stops for 120 ms in both directions, repeatedly at an interval, and
+    /// keeps its packets. Radio links that look for other cells do the same.
     Pause,
-    /// The same, together with the link by transit B: what pauses is the client's own.
+    /// Both links pause together, as the client's own link would.
     PauseAll,
 }
 
-/// How long links stop that [pause](Event::Pause).
+/// Length of a [pause](Event::Pause) of a link.
 pub(crate) const PAUSE: Duration = Duration::from_millis(120);
 
 /// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Then {
-    /// By transit A.
+    /// Keys of the link by transit A.
     pub a: toml::Table,
-    /// By transit B.
+    /// Keys of the link by transit B.
     pub b: toml::Table,
 }
 
-/// What a client of [`Kind::Paths`](super::Kind::Paths) loads: a file of a `size`, or a stream of a constant `rate`
-/// for a `duration`.
+/// The traffic of a client of [`Kind::Paths`](super::Kind::Paths). It is a file of a `size`, or a
+/// stream of a constant `rate` for a `duration`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Its name on the axis.
+    /// Name of the traffic on the axis.
     pub name: String,
-    /// Size of the file, or with the axis `connections` of all files together.
+    /// Size of the file; with the axis `connections` that of all files together.
     pub size: Option<ByteSize>,
-    /// Bytes of content in a time, as an encoder makes them: a client that has fallen behind
-    /// gets what it missed as fast as it can.
+    /// Rate of the content, as an encoder makes it. A client that has fallen behind gets the missed
+    /// content as fast as it can.
     pub rate: Option<Rate>,
-    /// How long the stream lasts.
+    /// Duration of the stream.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
-    /// When the links change as [`Pattern::then`] says, from the client's start on; and the time between
-    /// the beginnings of two pauses.
+    /// Time of the changes by [`Pattern::then`], from the client's start on. It is also the time
+    /// between the begins of two pauses.
     #[serde(default, with = "duration::option")]
     pub change_at: Option<Duration>,
 }
 
-/// What a session of the warm-up does, so that a server learns what it does of a network's visitors:
-/// neighbours of the client load a file, one after the other and each for the first time.
+/// The training in a session of the warm-up, so that a server learns from a network's visitors.
+/// Neighbours of the client load a file, one after the other and each for the first time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
     /// Size of the file.
     pub size: ByteSize,
-    /// How many they are, at most 65,535.
+    /// Number of neighbours, at most 65,535.
     pub visits: u16,
 }

@@ -66,7 +66,7 @@ fn a_cell_is_one_value_of_each_axis() {
 }
 
 #[test]
-fn what_is_adjusted_or_skipped_holds_for_its_cells_alone() {
+fn adjustments_and_skips_apply_to_their_cells_alone() {
     let spec = parse(GOOD).unwrap();
     let cells = spec.cells(1);
     let (slow_lossy, fast) = (&cells[2], &cells[4]);
@@ -108,8 +108,8 @@ fn a_choice_of_cells_is_the_seeds() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
-    // name, text to replace, its replacement, what the error holds
+fn mistakes_are_reported_with_their_place() {
+    // name, text to replace, its replacement, the error's content
     let cases = [
         (
             "unknown key",

@@ -1,4 +1,4 @@
-//! Whether a figure fits its experiment.
+//! Consistency of a figure with its experiment.
 
 use std::slice::from_ref;
 
@@ -6,7 +6,7 @@ use super::{Figure, Kind};
 use crate::experiment::{Axis, Spec};
 use crate::report::goal::Of;
 
-/// Results that a goal can be set for, by kind.
+/// Results that a goal can have, by kind.
 const CHOICE: [&str; 4] = [
     "excess_worst",
     "excess_mean",
@@ -26,7 +26,7 @@ const RATIO: [&str; 1] = ["ratio_least"];
 const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {
-    /// Checks names against the experiment's, and goals against what the kind gives.
+    /// Checks names against the experiment's, and goals against the kind's results.
     pub(super) fn check(&self, spec: &Spec) -> Result<(), String> {
         for (axis, values) in &self.common.cells.0 {
             let swept = swept(spec, *axis)?;

@@ -6,13 +6,13 @@ use toml::Value;
 use super::Common;
 use crate::experiment::{Axis, OneOrMany};
 
-/// What is drawn, with the keys of its own.
+/// The kind of a figure, with its own keys.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Kind {
     /// A value or gain over two axes.
     Heatmap(Heatmap),
-    /// Where the gain is zero, for each value of an axis.
+    /// The points at which the gain is zero, for each value of an axis.
     ZeroLines(ZeroLines),
     /// Medians over an axis.
     Lines(Lines),
@@ -26,13 +26,13 @@ pub enum Kind {
     Table(Numbers),
     /// An adaptive arm against the best fixed one, cell by cell.
     Choice(Choice),
-    /// What happens from session to session.
+    /// Values from session to session.
     Sessions(Sessions),
     /// An adaptive arm against the best fixed one, over all cells.
     Regret(Regret),
-    /// What each client of a crowd got of what it gets alone.
+    /// Each crowd client's goodput as a share of its goodput alone.
     Shares(Shares),
-    /// Arms by the sum of others.
+    /// Medians of arms as a share of other arms' sum.
     Ratio(Ratio),
 }
 
@@ -40,31 +40,32 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heatmap {
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// One map for each value of these; other axes that have several values follow.
+    /// Axes with one map for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// `[a, b]` shows `(median(a) - median(b)) / median(b)`; without it one map an arm.
+    /// Arms of the gain: `[a, b]` shows `(median(a) - median(b)) / median(b)`. Without it each arm
+    /// has a map.
     pub gain: Option<[String; 2]>,
 }
 
-/// Where the gain is zero, for each value of an axis.
+/// The points at which the gain is zero, for each value of an axis.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZeroLines {
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// One line for each value.
+    /// Axis with one line for each value.
     pub by: Axis,
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// As [`Heatmap::gain`].
+    /// Arms of the gain, as in [`Heatmap::gain`].
     pub gain: [String; 2],
 }
 
@@ -72,17 +73,17 @@ pub struct ZeroLines {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lines {
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// One line for each value of it and each arm.
+    /// Axis with one line for each value and arm.
     pub by: Option<Axis>,
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// Logarithmic axis to the right; zero keeps a place of its own.
+    /// Whether the horizontal axis is logarithmic; zero keeps a place of its own.
     #[serde(default)]
     pub log_x: bool,
-    /// Logarithmic axis upwards.
+    /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log_y: bool,
 }
@@ -91,16 +92,15 @@ pub struct Lines {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boxes {
-    /// A group of boxes for each value.
+    /// Axis with a group of boxes for each value.
     pub x: Option<Axis>,
-    /// A group of boxes for each of these metrics, which have the same unit, instead of
-    /// [`Common::metric`] and `x`.
+    /// Metrics of the same unit with a group of boxes each, in place of [`Common::metric`] and `x`.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// Logarithmic axis upwards.
+    /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log_y: bool,
 }
@@ -109,10 +109,10 @@ pub struct Boxes {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cdf {
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// Logarithmic axis to the right.
+    /// Whether the horizontal axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
 }
@@ -121,22 +121,22 @@ pub struct Cdf {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// Name of the series; those of flows, `NAME.FLOW`, belong to it.
+    /// Name of the series, which includes those of flows, `NAME.FLOW`.
     pub series: String,
-    /// Which repeat is shown. Default the first.
+    /// Repeat of the series. Default the first.
     #[serde(default)]
     pub repeat: Repeat,
-    /// Which session of it. Default the first that is not warm-up.
+    /// Session of the repeat. Default the first after the warm-up.
     pub session: Option<u32>,
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// Logarithmic axis upwards.
+    /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log_y: bool,
 }
 
-/// A repeat, or what all repeats have in the middle.
+/// One repeat, or the median of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Repeat {
@@ -169,16 +169,16 @@ impl TryFrom<Value> for Repeat {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numbers {
-    /// Several metrics instead of [`Common::metric`]: a column each, and a row for each
-    /// cell and arm. `goodput_mbps.*` stands for all that begin so.
+    /// Metrics in place of [`Common::metric`]: a column each, and a row for each cell and arm.
+    /// `goodput_mbps.*` stands for all with that prefix.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// Adds the share of sessions that have this label.
+    /// Label whose share of sessions is added.
     pub share: Option<Share>,
 }
 
 impl Numbers {
-    /// The metrics that are shown.
+    /// Returns the metrics of the figure.
     pub fn metrics<'a>(&'a self, common: &'a Common) -> Vec<&'a str> {
         match self.metrics.is_empty() {
             true => vec![common.metric.as_str()],
@@ -187,13 +187,13 @@ impl Numbers {
     }
 }
 
-/// Sessions of which a label has one value.
+/// Sessions with one value of a label.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// Name of the label, such as `http`.
     pub label: String,
-    /// Its value, such as `3`.
+    /// Value of the label, such as `3`.
     pub value: String,
 }
 
@@ -203,16 +203,16 @@ pub struct Share {
 pub struct Choice {
     /// Arms that choose.
     pub adaptive: Vec<String>,
-    /// Arms that do not. Default all others that are shown.
+    /// Fixed arms. Default all others of the figure.
     #[serde(default)]
     pub fixed: Vec<String>,
-    /// The label that tells what was chosen.
+    /// Label of the choice.
     #[serde(default = "http")]
     pub label: String,
-    /// A share of this value is shown, beside the paper's. Default `3`.
+    /// Value whose share is shown, beside the paper's. Default `3`.
     #[serde(default = "three")]
     pub value: String,
-    /// Arms differ where their medians are further apart than this, per cent.
+    /// Distance of medians in per cent above which arms differ.
     #[serde(default = "five")]
     pub differ: f64,
 }
@@ -229,33 +229,33 @@ const fn five() -> f64 {
     5.0
 }
 
-/// What happens from session to session.
+/// Values from session to session.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
-    /// Shows the share of runs with this label instead of the metric.
+    /// Label whose share of runs replaces the metric.
     pub share: Option<Share>,
-    /// With `share`: also how many such sessions there are in an hour of the server, whose
-    /// clock the experiment's settings make this many times as fast.
+    /// With `share`: adds the number of such sessions in an hour of the server. The experiment's
+    /// settings make its clock this many times as fast.
     pub clock: Option<f64>,
-    /// Arms that choose: how long until they choose right is counted.
+    /// Adaptive arms, whose time until the right choice is counted.
     #[serde(default)]
     pub adaptive: Vec<String>,
-    /// Arms that do not.
+    /// Fixed arms.
     #[serde(default)]
     pub fixed: Vec<String>,
-    /// The label that tells what was chosen.
+    /// Label of the choice.
     #[serde(default = "http")]
     pub label: String,
     /// The label's right value. Default that of the best fixed arm in each phase.
     pub right: Option<String>,
-    /// As [`Choice::differ`].
+    /// Distance of medians in per cent above which arms differ, as in [`Choice::differ`].
     #[serde(default = "five")]
     pub differ: f64,
-    /// One plot for each value of these; other axes that have several values follow.
+    /// Axes with one plot for each value; other axes with several values follow.
     #[serde(default)]
     pub panel: Axes,
-    /// Logarithmic axis upwards.
+    /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log_y: bool,
 }
@@ -264,16 +264,16 @@ pub struct Sessions {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Regret {
-    /// Arms that choose.
+    /// Adaptive arms.
     pub adaptive: Vec<String>,
-    /// Arms that do not. Default all others that are shown.
+    /// Fixed arms. Default all others of the figure.
     #[serde(default)]
     pub fixed: Vec<String>,
-    /// The best fixed arm is that of cells that are equal but for these axes: with
-    /// `across = "congestion"` also the congestion control is chosen.
+    /// Axes across which the best fixed arm is sought, in cells that are equal otherwise. With
+    /// `across = "congestion"` the congestion control is chosen, too.
     #[serde(default)]
     pub across: Axes,
-    /// How many of the worst cells are listed. Default 10.
+    /// Number of worst cells in the list. Default 10.
     #[serde(default = "ten")]
     pub worst: usize,
 }
@@ -282,21 +282,21 @@ const fn ten() -> usize {
     10
 }
 
-/// What each client of a crowd got of what it gets alone.
+/// Each crowd client's goodput as a share of its goodput alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// The arm whose clients are all there at once.
+    /// The arm whose clients run all at once.
     pub crowd: String,
-    /// The arm whose clients are alone.
+    /// The arm whose clients run alone.
     pub alone: String,
 }
 
-/// Arms by the sum of others.
+/// Medians of arms as a share of other arms' sum.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ratio {
-    /// Arms whose medians are summed up.
+    /// Arms of the sum.
     pub of: Vec<String>,
 }
 

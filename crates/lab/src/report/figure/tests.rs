@@ -49,7 +49,7 @@ fn every_kind_is_read() {
 }
 
 #[test]
-fn what_is_not_given_has_defaults() {
+fn missing_keys_have_defaults() {
     let figure = read("kind = 'choice'\ntitle = 't'\nadaptive = ['adaptive']").unwrap();
     assert_eq!(figure.common.metric, "load_ms");
     let Kind::Choice(choice) = figure.kind else {

@@ -43,7 +43,7 @@ pub(super) fn draw(view: &View, boxes: &Boxes, section: &mut Section) {
         panels: vec![],
     };
     for (panel, of_panel) in &drawn {
-        // Logarithmic plots share their scale, to be compared; others differ too much.
+        // Logarithmic plots share their scale for comparison; others differ too much.
         let scope: Vec<&Drawn> = match boxes.log_y {
             true => drawn.iter().flat_map(|(_, drawn)| drawn).collect(),
             false => of_panel.iter().collect(),
@@ -144,7 +144,7 @@ fn is_grouped(boxes: &Boxes) -> bool {
     boxes.x.is_some() || !boxes.metrics.is_empty()
 }
 
-/// The metric shown; of several, what they have in common.
+/// Returns the metric, or the common part of several.
 fn metric(view: &View, boxes: &Boxes) -> Metric {
     let Some(first) = boxes.metrics.first() else {
         return view.metric.clone();
@@ -159,7 +159,7 @@ fn metric(view: &View, boxes: &Boxes) -> Metric {
     }
 }
 
-/// What a group is called, and what it is a value of.
+/// Returns the names of the groups, and the name of their axis.
 fn group_names(boxes: &Boxes, groups: &[String]) -> Option<(&'static str, Vec<String>)> {
     match boxes.x {
         Some(axis) => {
@@ -290,7 +290,7 @@ fn draw_box(view: &View, frame: &mut Frame, drawn: &Drawn, centre: f64, half: f6
     }
 }
 
-/// Minimum, quartiles and maximum, in words.
+/// Returns minimum, quartiles and maximum in words.
 fn summary(view: &View, sample: &Sample) -> Vec<String> {
     let at = |p| {
         sample

@@ -1,4 +1,4 @@
-//! Distribution functions: which share of the sessions took at most so much.
+//! Distribution functions: the share of sessions up to each value.
 
 use super::{Panel, View, size};
 use crate::report::content::{Block, Chart, Key, Mark, Section, Table};
@@ -85,7 +85,7 @@ fn picture(
     distribution(size(panels), &panel.title, x, "share of sessions", &lines)
 }
 
-/// A plot of distribution functions.
+/// Draws distribution functions.
 pub(super) fn distribution(
     size: (f64, f64),
     title: &str,
@@ -108,7 +108,7 @@ pub(super) fn distribution(
     frame.svg.finish()
 }
 
-/// The corners of a distribution function.
+/// Returns the corners of a distribution function.
 pub(super) fn steps(sample: &Sample) -> Vec<(f64, f64)> {
     let n = sample.len() as f64;
     let corners = sample.exact().into_iter().enumerate();

@@ -19,7 +19,7 @@ struct Row<'a> {
     arm: &'a str,
     best: Best<'a>,
     excess: Excess,
-    /// Sessions that chose right, and all whose choice is known.
+    /// Sessions with the right choice, and all whose choice is known.
     right: (usize, usize),
     runs: usize,
     paper_excess: Option<f64>,
@@ -101,15 +101,15 @@ fn row<'a>(
     })
 }
 
-/// What one adaptive arm reached over all cells.
+/// The results of one adaptive arm over all cells.
 #[derive(Default)]
 struct Reached {
-    /// More than this where some cell's excess is.
+    /// Mean excess; a lower limit if a cell's excess is one.
     mean: Option<Value>,
     worst: Option<Value>,
-    /// Over all sessions of cells in which the arms differ.
+    /// Sessions with the right choice, and all, in cells in which the arms differ.
     right: (usize, usize),
-    /// Runs of these cells.
+    /// Number of runs in these cells.
     deciding_runs: usize,
     right_worst: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The best of the fixed arms, and what was chosen.
+//! Comparison of the best fixed arm with the choices.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ pub(super) struct Best<'a> {
     pub(super) sample: Sample,
     /// How much longer the slowest takes than the best, as a share.
     pub(super) spread: f64,
-    /// What the best, and those next to it, have as label.
+    /// Labels of the best arm, and of those close to it.
     pub(super) right: Vec<String>,
-    /// Whether some arm takes more than the threshold longer than the best.
+    /// Whether some arm takes longer than the best by more than the threshold.
     pub(super) differ: bool,
-    /// Whether there was no other to choose.
+    /// Whether it had no competitor.
     pub(super) alone: bool,
 }
 
-/// An arm with its sessions' metric and the label that most of them have.
+/// An arm with its sessions' metric and their most frequent label.
 pub(super) struct Candidate<'a> {
     pub(super) arm: &'a str,
     pub(super) sample: Sample,
@@ -28,7 +28,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The arms shown that are not adaptive, unless `fixed` names them.
+    /// Returns the arms of the figure that are not adaptive, unless `fixed` names them.
     pub(super) fn fixed(&self, fixed: &'a [String], adaptive: &[String]) -> Vec<&'a str> {
         if !fixed.is_empty() {
             return fixed.iter().map(String::as_str).collect();
@@ -41,7 +41,7 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// A fixed arm in a cell.
+    /// Returns a fixed arm in a cell as a candidate.
     pub(super) fn candidate(&self, cell: &Cell, arm: &'a str, label: &str) -> Candidate<'a> {
         let labels = self
             .data
@@ -55,7 +55,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The value that is there most often.
+/// Returns the most frequent value.
 pub(super) fn most_frequent<'a>(labels: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for label in labels {
@@ -65,7 +65,8 @@ pub(super) fn most_frequent<'a>(labels: impl Iterator<Item = &'a str>) -> Option
     most.map(|(label, _)| label.to_owned())
 }
 
-/// The best of the candidates. Arms within `differ` per cent of it count as good as the best.
+/// Returns the best of the candidates. Arms within `differ` per cent of it count as good as the
+/// best.
 pub(super) fn best<'a>(candidates: &[Candidate<'a>], differ: f64) -> Option<Best<'a>> {
     let known = candidates
         .iter()
@@ -76,7 +77,8 @@ pub(super) fn best<'a>(candidates: &[Candidate<'a>], differ: f64) -> Option<Best
     let (first, median) = known.first()?;
     let excess = |value: Value| match (value, *median) {
         (Value::Exact(value), Value::Exact(best)) => value / best - 1.0,
-        // Not ended while the best did: more than any bound; neither ended: not known.
+        // An arm that did not end while the best did exceeds any bound; two such arms are
+        // incomparable.
         (_, Value::Exact(_)) => f64::INFINITY,
         _ => 0.0,
     };

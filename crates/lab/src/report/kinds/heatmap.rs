@@ -14,13 +14,13 @@ use crate::report::sample::{Certainty, Excess, Value};
 
 /// One square of a map.
 struct Square {
-    /// Behind its colour; `NaN` if unknown.
+    /// Value behind its colour; `NaN` if unknown.
     value: f64,
     text: String,
     hint: String,
 }
 
-/// A map, by row from below.
+/// The squares of a map by row, from below.
 struct Map {
     title: String,
     rows: Vec<Vec<Option<Square>>>,
@@ -126,7 +126,7 @@ fn rows(
     view.values(map.y).iter().map(row).collect()
 }
 
-/// The colour and the contour go by the ratio's logarithm: twice and half as long are
+/// Returns the logarithm of the ratio, for the colour and the contour. Twice and half as long are
 /// equally far from zero.
 pub(super) fn ratio_logarithm(excess: &Excess) -> f64 {
     match excess.certainty {
@@ -135,7 +135,7 @@ pub(super) fn ratio_logarithm(excess: &Excess) -> f64 {
     }
 }
 
-/// `+3.1`, `(−0.4)` where the interval includes zero, `>+320` where one arm timed out.
+/// Formats a gain: `+3.1`; `(−0.4)` if the interval includes zero; `>+320` if one arm timed out.
 fn gain_text(excess: &Excess) -> String {
     let number = signed_percent(excess.value);
     let number = number.trim_end_matches(" %");

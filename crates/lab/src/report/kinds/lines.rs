@@ -51,7 +51,7 @@ pub(super) fn draw(view: &View, lines: &Lines, section: &mut Section) {
         panels: vec![],
     };
     for (panel, of_panel) in &drawn {
-        // Logarithmic plots share their scale, to be compared; others differ too much.
+        // Logarithmic plots share their scale for comparison; others differ too much.
         let scope: Vec<&Line> = match lines.log_y {
             true => drawn.iter().flat_map(|(_, lines)| lines).collect(),
             false => of_panel.iter().collect(),
@@ -129,7 +129,7 @@ fn lines_of<'a>(
 
 fn x_axis(lines: &Lines, scale: Scale, xs: &[String], positions: &[f64]) -> Axis {
     let title = axis::title(lines.x, xs);
-    // Few values are marked themselves, many by round numbers.
+    // A few values are marked themselves, many by round numbers.
     if xs.len() <= 14 {
         let ticks = positions
             .iter()

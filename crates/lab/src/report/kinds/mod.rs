@@ -23,7 +23,7 @@ use super::metric::Metric;
 use super::sample::{self, Sample};
 use crate::experiment::{Axis, Cell};
 
-/// What a figure shows of the data. A figure without data says so.
+/// Makes the section of a figure. A figure without data has a note.
 pub(super) fn section(data: &Data, figure: &Figure) -> Section {
     let common = &figure.common;
     let mut section = Section {
@@ -60,7 +60,7 @@ pub(super) fn section(data: &Data, figure: &Figure) -> Section {
     section
 }
 
-/// The part of the data that a figure shows.
+/// The data of a figure.
 struct View<'a> {
     data: &'a Data,
     common: &'a Common,
@@ -69,13 +69,13 @@ struct View<'a> {
     arms: Vec<&'a str>,
 }
 
-/// Cells that share one plot: they differ only in the axes that the plot shows.
+/// Cells that share one plot: they differ only in the plot's own axes.
 struct Panel {
     title: String,
     cells: Vec<Cell>,
 }
 
-/// More plots than this are not looked at.
+/// Largest number of plots, since nobody looks at more.
 const MAX_PANELS: usize = 36;
 
 impl<'a> View<'a> {
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
         self.data.sample(cell, arm, &self.metric)
     }
 
-    /// The samples of all cells and arms shown.
+    /// Returns the samples of all cells and arms of the figure.
     fn samples<'s>(&'s self, metric: &'s Metric) -> impl Iterator<Item = Sample> + 's {
         let of_cell = move |cell: &'s Cell| {
             let of_arm = move |arm: &&str| self.data.sample(cell, arm, metric);
@@ -106,8 +106,8 @@ impl<'a> View<'a> {
         self.data.values(axis, &self.cells)
     }
 
-    /// One plot for each combination of the values of axes that the plot does not show
-    /// itself; `first` gives their order.
+    /// Returns one plot for each combination of the values of the other axes; `first` gives their
+    /// order.
     fn panels(&self, shown: &[Axis], first: &Axes, section: &mut Section) -> Vec<Panel> {
         let varied = self.data.varied(&self.cells);
         let mut split: Vec<Axis> = first.0.clone();
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
 }
 
 impl Panel {
-    /// The cell with these values; other axes have only one.
+    /// Returns the cell with these values; other axes have only one.
     fn cell(&self, values: &[(Axis, &str)]) -> Option<&Cell> {
         let has = |cell: &&Cell| {
             values
@@ -154,7 +154,7 @@ impl Panel {
         self.cells.iter().find(has)
     }
 
-    /// Its title with more behind it.
+    /// Returns its title with an addition.
     fn titled(&self, more: &str) -> String {
         match (self.title.is_empty(), more.is_empty()) {
             (true, _) => more.to_owned(),
@@ -164,8 +164,8 @@ impl Panel {
     }
 }
 
-/// How sure the intervals of these samples' medians are, and what `3 × 10` means where runs
-/// have several sessions.
+/// Describes the confidence of the intervals of these samples' medians. It also explains `3 × 10`
+/// if runs have several sessions.
 fn confidence(samples: impl IntoIterator<Item = Sample>) -> String {
     let mut several = false;
     let mut coverages = vec![];
@@ -183,7 +183,7 @@ fn confidence(samples: impl IntoIterator<Item = Sample>) -> String {
 /// Width of a plot that stands alone.
 const WIDTH: f64 = 960.0;
 
-/// Width and height of a plot, by how many stand side by side.
+/// Returns width and height of a plot, by the number of plots side by side.
 fn size(panels: usize) -> (f64, f64) {
     if panels > 1 {
         (474.0, 300.0)

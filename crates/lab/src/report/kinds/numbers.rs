@@ -23,7 +23,7 @@ pub(super) fn draw(view: &View, numbers: &Numbers, section: &mut Section) {
     goals(view, &metrics, section);
 }
 
-/// The metrics asked for; `NAME.*` stands for those that were measured.
+/// Returns the requested metrics; `NAME.*` stands for the measured ones.
 fn metrics(view: &View, numbers: &Numbers) -> Vec<Metric> {
     let found = |name: &str| -> Vec<String> {
         let Some(prefix) = name.strip_suffix('*') else {
@@ -65,7 +65,7 @@ fn median(metric: &Metric, sample: &Sample) -> String {
     })
 }
 
-/// A row for each cell, a column for each arm.
+/// Makes a table with a row for each cell and a column for each arm.
 fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> Table {
     let metric = metrics.first().unwrap_or(&view.metric);
     let mut columns = heads(axes);
@@ -120,7 +120,7 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
     .without_empty_columns()
 }
 
-/// A row for each cell and arm, a column for each metric.
+/// Makes a table with a row for each cell and arm, and a column for each metric.
 fn by_metric(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> Table {
     let mut columns = heads(axes);
     columns.push("arm".to_owned());
@@ -175,13 +175,13 @@ fn share_text(view: &View, cell: &Cell, arm: &str, share: &Share) -> String {
     }
 }
 
-/// Of the intervals of all medians, and what `3 × 10` means.
+/// Describes the intervals of all medians, and the meaning of `3 × 10`.
 fn confidence(view: &View, metrics: &[Metric]) -> String {
     let samples = metrics.iter().flat_map(|metric| view.samples(metric));
     super::confidence(samples)
 }
 
-/// `30`, or `5, 30` where arms have different numbers.
+/// Formats a count as `30`, or as `5, 30` if arms differ.
 fn count(counts: &[String]) -> String {
     let mut different: Vec<&str> = vec![];
     for count in counts {
@@ -192,7 +192,7 @@ fn count(counts: &[String]) -> String {
     different.join(", ")
 }
 
-/// Goals of a metric hold for every sample shown.
+/// Adds the goals of a metric, which apply to every sample.
 fn goals(view: &View, metrics: &[Metric], section: &mut Section) {
     for (name, bound) in &view.common.goal {
         let (base, of) = Of::split(name);

@@ -5,7 +5,7 @@ use crate::experiment::{Axis, Cell};
 use crate::report::figure::PaperValue;
 
 impl View<'_> {
-    /// The paper's number of an arm in a cell.
+    /// Returns the paper's number of an arm in a cell.
     pub(super) fn paper(&self, cell: &Cell, arm: Option<&str>) -> Option<&PaperValue> {
         self.common.paper_values.iter().find(|value| {
             let here = |(axis, text): (&Axis, &String)| cell.get(*axis) == Some(text.as_str());
@@ -13,7 +13,7 @@ impl View<'_> {
         })
     }
 
-    /// Whether the paper has a number of an arm anywhere.
+    /// Whether the paper has any number of an arm.
     pub(super) fn is_in_paper(&self, arm: &str) -> bool {
         let values = &self.common.paper_values;
         values.iter().any(|value| value.arm.as_deref() == Some(arm))

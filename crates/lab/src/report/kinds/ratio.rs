@@ -1,4 +1,4 @@
-//! Arms by the sum of others: two paths together by each of them alone.
+//! Medians of arms as a share of other arms' sum: two paths together against each alone.
 
 use super::View;
 use crate::experiment::Cell;
@@ -12,7 +12,7 @@ use crate::report::sample::{Sample, Value};
 pub(super) fn draw(view: &View, ratio: &Ratio, section: &mut Section) {
     let axes = view.data.varied(&view.cells);
     let arms: Vec<&str> = match view.common.arms.is_empty() {
-        // Of themselves the others are all there is.
+        // The arms of the sum have no ratio of their own.
         true => {
             let others = view
                 .arms
@@ -74,7 +74,7 @@ pub(super) fn draw(view: &View, ratio: &Ratio, section: &mut Section) {
         names: axes.len(),
         folded: false,
     }));
-    // Of several goals none is for one cell alone.
+    // With several goals, none is for one cell alone.
     for bound in view.common.goal.values() {
         let least = ratios.iter().copied().min_by(Value::rank_cmp);
         let what = format!("{}, of {}, least", view.metric.label, ratio.of.join(" + "));
@@ -82,7 +82,7 @@ pub(super) fn draw(view: &View, ratio: &Ratio, section: &mut Section) {
     }
 }
 
-/// The sum of the medians; `None` unless all are known.
+/// Returns the sum of the medians; `None` unless all are known.
 fn sum(view: &View, ratio: &Ratio, cell: &Cell) -> Option<f64> {
     let median = |arm: &String| -> Option<f64> {
         let sample: Sample = view.sample(cell, arm);

@@ -22,14 +22,14 @@ struct Row<'a> {
     cell: &'a Cell,
     arm: &'a str,
     best: &'a str,
-    /// Over the best fixed arm.
+    /// Excess over the best fixed arm.
     regret: Excess,
-    /// Over the physical limit.
+    /// Excess over the physical limit.
     over_limit: Option<Value>,
 }
 
-/// Regrets of one arm over all cells, shares. Regret is never negative: where the arm was
-/// faster than the best fixed one, by chance or by its merit, it is 0.
+/// Regrets of one arm over all cells, as shares. Regret is never negative: it is 0 if the arm was
+/// faster than the best fixed one, by chance or by merit.
 struct Summary {
     cells: usize,
     mean_excess: Value,
@@ -75,7 +75,7 @@ pub(super) fn draw(view: &View, regret: &Regret, section: &mut Section) {
     goals(view, regret, &fixed, &rows, section);
 }
 
-/// The adaptive arms that are shown.
+/// Returns the adaptive arms of the figure.
 fn adaptive<'a>(view: &View, regret: &'a Regret) -> impl Iterator<Item = &'a str> {
     let shown = regret.adaptive.iter().map(String::as_str);
     shown.filter(|arm| view.arms.contains(arm))
@@ -88,7 +88,7 @@ fn rows_of<'a>(
     arms: &[&'a str],
     fixed: &[&'a str],
 ) -> Vec<Row<'a>> {
-    // Cells that are equal but for the axes that are chosen, too.
+    // Cells that are equal but for the axes that are also chosen.
     let alike = |other: &&Cell| {
         other
             .0
@@ -118,7 +118,7 @@ fn rows_of<'a>(
     arms.iter().filter_map(row).collect()
 }
 
-/// What is known of an arm's excesses over all cells.
+/// Returns an arm's known excesses over all cells.
 fn known(rows: &[Row], arm: &str) -> Sample {
     let of_arm = rows.iter().filter(|row| row.arm == arm);
     of_arm.filter_map(|row| row.regret.known()).collect()
@@ -145,32 +145,32 @@ fn summary(rows: &[Row], arm: &str) -> Option<Summary> {
 
 fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
     // Shares below a tenth of a per cent are one point of a logarithmic axis.
-    const LEAST: f64 = 0.001;
+    const MIN_SHARE: f64 = 0.001;
     let line = |arm: &&str| {
         let known = known(rows, arm);
         let n = known.len() as f64;
         let corner = |(i, value): (usize, f64)| {
-            let x = value.clamp(LEAST, 100.0);
+            let x = value.clamp(MIN_SHARE, 100.0);
             [(x, i as f64 / n), (x, (i + 1) as f64 / n)]
         };
-        let mut points = vec![(LEAST, 0.0)];
-        // Where the arm timed out its regret is not known: the line stays below 100 %.
+        let mut points = vec![(MIN_SHARE, 0.0)];
+        // The regret of an arm that timed out is unknown, so the line stays below 100 %.
         points.extend(known.exact().into_iter().enumerate().flat_map(corner));
         (plot::series_class(view.data.arm_index(arm)), points)
     };
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = arms.iter().map(line).collect();
-    let most = lines
+    let max = lines
         .iter()
         .flat_map(|(_, points)| points)
         .map(|(x, _)| *x)
         .fold(0.1, f64::max);
     for (_, points) in &mut lines {
         let share = points.last().map_or(0.0, |(_, share)| *share);
-        points.push((most, share));
+        points.push((max, share));
     }
     let scale = Scale::Log {
-        low: LEAST,
-        high: most,
+        low: MIN_SHARE,
+        high: max,
         zero: false,
     };
     let x = Axis::new(
@@ -178,7 +178,7 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
         "regret: excess over the best fixed arm of the cell",
         |tick| {
             let number = crate::report::metric::trimmed(tick * 100.0);
-            if tick <= LEAST {
+            if tick <= MIN_SHARE {
                 format!("≤ {number} %")
             } else {
                 format!("{number} %")
@@ -201,7 +201,7 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
     }
 }
 
-/// `9.5 %`, `> 9.5 %`.
+/// Formats a share as `9.5 %` or `> 9.5 %`.
 fn share_text(value: Value) -> String {
     match value {
         Value::Exact(value) => percent(value),
@@ -292,8 +292,8 @@ fn goals(view: &View, regret: &Regret, fixed: &[&str], rows: &[Row], section: &m
                 "regret_p95" => ("p95 of the regret", summary.as_ref().map(|s| s.p95)),
                 "regret_worst" => ("worst regret", summary.as_ref().map(|s| s.worst)),
                 "saving_least" => (
-                    "least mean saving against a fixed arm",
-                    saving::least(view, arm, fixed),
+                    "smallest mean saving against a fixed arm",
+                    saving::smallest(view, arm, fixed),
                 ),
                 _ => (
                     "mean over the physical limit",

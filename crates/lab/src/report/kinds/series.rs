@@ -10,7 +10,7 @@ use crate::report::metric::{self, Metric};
 use crate::report::plot::{self, Axis, Frame, Scale};
 use crate::report::stats;
 
-/// Most points of a line: more than a page has pixels.
+/// Largest number of points of a line: a page has no more pixels.
 const MAX_POINTS: usize = 1200;
 
 /// One line of a plot.
@@ -61,7 +61,7 @@ pub(super) fn draw(view: &View, series: &Series, section: &mut Section) {
     section.blocks.push(Block::Table(table(&metric, &plots)));
 }
 
-/// One plot of all arms; with several flows, one of each arm.
+/// Makes one plot of all arms; with several flows, one of each arm.
 fn plots_of(view: &View, series: &Series, panel: &Panel) -> Vec<(String, Vec<Line>)> {
     let of_arms: Vec<(&str, BTreeMap<String, Vec<Point>>)> = view
         .arms
@@ -118,7 +118,7 @@ fn plots_of(view: &View, series: &Series, panel: &Panel) -> Vec<(String, Vec<Lin
     of_arms.into_iter().map(plot).collect()
 }
 
-/// The series by flow; one without a flow has an empty name.
+/// Returns the series by flow; one without a flow has an empty name.
 fn flows(runs: &[&Run], series: &Series) -> BTreeMap<String, Vec<Point>> {
     let mut found: BTreeMap<String, Vec<&[Point]>> = BTreeMap::new();
     let first = runs.iter().map(|run| run.session).min();
@@ -144,7 +144,7 @@ fn flows(runs: &[&Run], series: &Series) -> BTreeMap<String, Vec<Point>> {
         .collect()
 }
 
-/// The median of several series at each time; each keeps its value until its next point.
+/// Returns the median of several series at each time; each keeps its value until its next point.
 fn combined(repeats: &[&[Point]]) -> Vec<Point> {
     if let [one] = repeats {
         return thinned(one);
@@ -172,7 +172,7 @@ fn combined(repeats: &[&[Point]]) -> Vec<Point> {
     (0..=steps).filter_map(median).collect()
 }
 
-/// Fewer points of the same outline: least and greatest of each stretch.
+/// Returns fewer points with the same outline: the minimum and maximum of each stretch.
 fn thinned(points: &[Point]) -> Vec<Point> {
     if points.len() <= MAX_POINTS {
         return points.to_vec();
@@ -213,7 +213,7 @@ fn picture(series: &Series, metric: &Metric, title: &str, lines: &[Line], plots:
     frame.svg.finish()
 }
 
-/// What each line was in the middle and at most.
+/// Makes a table of each line's median and maximum.
 fn table(metric: &Metric, plots: &[(String, Vec<Line>)]) -> Table {
     let row = |title: &String, line: &Line| {
         let mut values: Vec<f64> = line.points.iter().map(|(_, value)| *value).collect();

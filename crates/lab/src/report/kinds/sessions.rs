@@ -1,4 +1,4 @@
-//! What happens from session to session: learning, and following changes of the link.
+//! Values from session to session: learning, and following changes of the link.
 
 mod adaptation;
 mod per_hour;
@@ -20,7 +20,7 @@ struct Step {
     session: u32,
     value: f64,
     interval: Option<(f64, f64)>,
-    /// How sure the interval is.
+    /// Confidence of the interval.
     coverage: f64,
     ended: bool,
 }
@@ -50,7 +50,7 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
         return;
     }
     let phases = phases_of(view, &arms);
-    // One session is no course of sessions: the tables say it.
+    // A single session needs no plot, since the tables show it.
     if phases.last().is_some_and(|phase| phase.end > 1) {
         chart.legend = legend(view, sessions, &arms, coverages);
         section.blocks.push(Block::Chart(chart));
@@ -70,7 +70,7 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
     adaptation::goals(view, sessions, &adaptations, section);
 }
 
-/// Those that `arms` names, else those that are compared, else all.
+/// Returns the arms of `arms`, or those that are compared, or all.
 fn arms<'a>(view: &View<'a>, sessions: &Sessions) -> Vec<&'a str> {
     let compared = |arm: &&str| {
         let mut named = sessions.adaptive.iter().chain(&sessions.fixed);
@@ -83,7 +83,7 @@ fn arms<'a>(view: &View<'a>, sessions: &Sessions) -> Vec<&'a str> {
     arms
 }
 
-/// The phases of the runs of these arms.
+/// Returns the phases of the runs of these arms.
 fn phases_of(view: &View, arms: &[&str]) -> Vec<Phase> {
     let runs = view
         .data
@@ -94,7 +94,7 @@ fn phases_of(view: &View, arms: &[&str]) -> Vec<Phase> {
     phase::phases(&view.data.spec.workload.change, end.unwrap_or(0))
 }
 
-/// The median, or share, of each arm in each phase.
+/// Makes a table of the median, or share, of each arm in each phase.
 fn table(
     view: &View,
     sessions: &Sessions,
@@ -260,7 +260,7 @@ fn picture(
         let within = if change.at.is_some() { 0.0 } else { -0.5 };
         frame.rule(f64::from(change.session) + within, &change_text(change));
     }
-    // Intervals of shares are wide and would hide each other; they stand in the hints.
+    // Intervals of shares are wide and would hide each other, so the hints show them.
     let banded = lines.iter().filter(|_| sessions.share.is_none());
     for (arm, steps) in banded {
         let class = plot::series_class(view.data.arm_index(arm));

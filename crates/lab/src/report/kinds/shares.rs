@@ -1,4 +1,4 @@
-//! What each client of a crowd got of what one of its kind gets alone.
+//! Each crowd client's goodput as a share of its goodput alone.
 
 use super::cdf::{distribution, steps};
 use super::{Panel, View, size};
@@ -9,7 +9,7 @@ use crate::report::metric::{Metric, percent};
 use crate::report::plot::{self, Axis, Scale};
 use crate::report::sample::{Sample, Value};
 
-/// What a client gets is called so in records, with its name behind it.
+/// Metric of a client's goodput in records, with its name behind it.
 const GOODPUT: &str = "goodput_mbps";
 
 /// The clients of one kind.
@@ -17,7 +17,7 @@ struct Kind {
     name: String,
     alone: Sample,
     crowd: Sample,
-    /// What each client of the crowd got, by the median alone.
+    /// Goodput of each client of the crowd, divided by the median alone.
     shares: Sample,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn draw(view: &View, shares: &Shares, section: &mut Section) {
     goals(view, &all, section);
 }
 
-/// All kinds in the cells of a panel, of which there is one.
+/// Returns all kinds in the cells of a panel, of which there is one.
 fn kinds(view: &View, shares: &Shares, panel: &Panel) -> Vec<Kind> {
     let kinds = view.data.spec.client_kinds().into_iter();
     kinds
@@ -90,7 +90,7 @@ fn kinds(view: &View, shares: &Shares, panel: &Panel) -> Vec<Kind> {
         .collect()
 }
 
-/// Whether a metric is that of a client of a kind: the kind's, and a number.
+/// Whether a metric belongs to a client of a kind: the kind's name, and a number.
 fn is_one_of(metric: &str, kind: &str) -> bool {
     let number = metric
         .strip_prefix(kind)
@@ -98,7 +98,7 @@ fn is_one_of(metric: &str, kind: &str) -> bool {
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The shares of all clients.
+/// Returns the shares of all clients.
 fn all(kinds: &[Kind]) -> Sample {
     kinds
         .iter()
@@ -174,7 +174,7 @@ fn table(panel: &Panel, kinds: &[Kind]) -> Table {
     }
 }
 
-/// Goals hold in every cell.
+/// Adds the goals, which apply to every cell.
 fn goals(view: &View, cells: &[Sample], section: &mut Section) {
     for (name, bound) in &view.common.goal {
         let (what, p) = match name.as_str() {

@@ -1,4 +1,4 @@
-//! Where the gain is zero, for each value of an axis.
+//! The points at which the gain is zero, for each value of an axis.
 
 use super::heatmap::ratio_logarithm;
 use super::{Panel, View, size};
@@ -109,7 +109,7 @@ fn grid(
     }
 }
 
-/// Where each line crosses each row of the grid.
+/// Makes a table of the points at which each line crosses each row of the grid.
 fn table(lines: &ZeroLines, panel: &Panel, grids: &[Grid], xs: &[f64], ys: &[String]) -> Table {
     let [a, b] = &lines.gain;
     let crossing = |row: &[f64]| -> String {

@@ -1,4 +1,4 @@
-//! Colours that carry a value. All palettes keep their order for colour-blind readers.
+//! Colours by value. All palettes keep their order for colour-blind readers.
 
 /// `ColorBrewer`'s RdBu, softened: red over light grey to blue.
 const DIVERGING: [[u8; 3]; 7] = [
@@ -20,17 +20,17 @@ const SEQUENTIAL: [[u8; 3]; 5] = [
     [0xfd, 0xe7, 0x25],
 ];
 
-/// The colour of a value from -1 (red) over 0 (light grey) to 1 (blue).
+/// Returns the colour of a value from -1 (red) over 0 (light grey) to 1 (blue).
 pub(in crate::report) fn diverging(value: f64) -> String {
     hex(between(&DIVERGING, f64::midpoint(value, 1.0)))
 }
 
-/// The colour of a value from 0 (dark) to 1 (bright).
+/// Returns the colour of a value from 0 (dark) to 1 (bright).
 pub(in crate::report) fn sequential(value: f64) -> String {
     hex(between(&SEQUENTIAL, value))
 }
 
-/// The class of a text that is legible on a colour.
+/// Returns the class of a text that is legible on a colour.
 pub(in crate::report) fn on(color: &str) -> &'static str {
     let channel = |at: usize| {
         let part = color.get(at..at + 2).unwrap_or("ff");

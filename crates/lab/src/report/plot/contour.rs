@@ -1,10 +1,10 @@
-//! Where a grid of values is zero.
+//! The zero line of a grid of values.
 
 /// Part of the zero line, from one edge of a square of the grid to another.
 type Segment = [(f64, f64); 2];
 
-/// The zero line of values at the points `(xs[i], ys[j])`, given as `values[j][i]`, by linear
-/// interpolation along the grid's edges (marching squares). Squares with an unknown corner
+/// Returns the zero line of values at the points `(xs[i], ys[j])`, given as `values[j][i]`. It
+/// interpolates linearly along the grid's edges (marching squares). Squares with an unknown corner
 /// (`NaN`) have none.
 pub(in crate::report) fn zero_line(xs: &[f64], ys: &[f64], values: &[Vec<f64>]) -> Vec<Segment> {
     let mut segments = vec![];
@@ -14,7 +14,7 @@ pub(in crate::report) fn zero_line(xs: &[f64], ys: &[f64], values: &[Vec<f64>]) 
                 let value = values[j - 1 + dj][i - 1 + di];
                 (xs[i - 1 + di], ys[j - 1 + dj], value)
             };
-            // Around the square.
+            // Corners around the square.
             let corners = [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
             square(&corners, &mut segments);
         }
@@ -44,7 +44,7 @@ fn square(corners: &[(f64, f64, f64); 4], segments: &mut Vec<Segment>) {
     }
 }
 
-/// Where the value changes its sign between two corners; zero counts as positive.
+/// Returns the point of a sign change between two corners; zero counts as positive.
 fn crossing(from: (f64, f64, f64), to: (f64, f64, f64)) -> Option<(f64, f64)> {
     if (from.2 >= 0.0) == (to.2 >= 0.0) {
         return None;

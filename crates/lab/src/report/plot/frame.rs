@@ -1,4 +1,4 @@
-//! A plot's frame: axes, grid, titles, and the way from values to pixels.
+//! A plot's frame: axes, grid, titles, and the conversion from values to pixels.
 
 use super::scale::Scale;
 use super::svg::{Anchor, Marker, Svg};
@@ -6,16 +6,16 @@ use super::svg::{Anchor, Marker, Svg};
 /// One axis of a plot.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Axis {
-    /// Where values lie.
+    /// Positions of values.
     pub(in crate::report) scale: Scale,
-    /// What it shows, with the unit.
+    /// Title of the axis, with the unit.
     pub(in crate::report) title: String,
-    /// What is written at which values.
+    /// Texts of ticks, with their values.
     pub(in crate::report) ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis whose ticks are the scale's, written by `text`.
+    /// Makes an axis with the scale's ticks, formatted by `text`.
     pub(in crate::report) fn new(
         scale: Scale,
         title: impl Into<String>,
@@ -29,7 +29,7 @@ impl Axis {
         }
     }
 
-    /// An axis of named bands.
+    /// Makes an axis of named bands.
     pub(in crate::report) fn bands(names: &[String], title: impl Into<String>) -> Self {
         let ticks = names.iter().enumerate();
         Self {
@@ -45,10 +45,10 @@ impl Axis {
     }
 }
 
-/// A plot to draw into.
+/// A plot under construction.
 #[derive(Debug)]
 pub(in crate::report) struct Frame {
-    /// The picture, for what the frame has no method for.
+    /// The picture, for shapes without a method of the frame.
     pub(in crate::report) svg: Svg,
     x: Axis,
     y: Axis,
@@ -62,7 +62,7 @@ pub(in crate::report) struct Frame {
 const TICK_CHAR: f64 = 6.4;
 
 impl Frame {
-    /// A frame with axes and grid. The title stands above it, may be empty.
+    /// Makes a frame with axes and grid. The title stands above it and may be empty.
     pub(in crate::report) fn new(
         (width, height): (f64, f64),
         title: &str,
@@ -113,7 +113,7 @@ impl Frame {
             if !matches!(self.x.scale, Scale::Bands(_)) {
                 self.svg.line((x, top), (x, bottom), "grid");
             }
-            // Where ticks are dense only those that have room are written.
+            // Dense ticks are written only if they have room.
             if x - room / 2.0 >= free || self.x.ticks.len() < 3 {
                 self.svg
                     .text((x, bottom + 17.0), Anchor::Middle, "tick", &text);
@@ -123,33 +123,33 @@ impl Frame {
         self.svg.line((left, bottom), (right, bottom), "base");
     }
 
-    /// Pixels from the left.
+    /// Returns the pixels from the left.
     pub(in crate::report) fn x(&self, value: f64) -> f64 {
         self.left + self.width * self.x.scale.position(value)
     }
 
-    /// Pixels from above.
+    /// Returns the pixels from above.
     pub(in crate::report) fn y(&self, value: f64) -> f64 {
         self.top + self.height * (1.0 - self.y.scale.position(value))
     }
 
-    /// Upper and lower edge, in pixels.
+    /// Returns the upper and lower edge, in pixels.
     pub(in crate::report) fn edges(&self) -> (f64, f64) {
         (self.top, self.top + self.height)
     }
 
-    /// Width of a band of the horizontal axis, in pixels.
+    /// Returns the width of a band of the horizontal axis, in pixels.
     pub(in crate::report) fn band(&self) -> f64 {
         self.x(1.0) - self.x(0.0)
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub(in crate::report) fn line(&mut self, points: &[(f64, f64)], class: &str) {
         let points = self.pixels(points);
         self.svg.polylines(&[points], class);
     }
 
-    /// What lies between two lines over the same x: `(x, low, high)`.
+    /// Fills the area between two lines over the same x: `(x, low, high)`.
     pub(in crate::report) fn area(&mut self, points: &[(f64, f64, f64)], class: &str) {
         let upper = points.iter().map(|(x, _, high)| (*x, *high));
         let lower = points.iter().rev().map(|(x, low, _)| (*x, *low));
@@ -158,7 +158,7 @@ impl Frame {
         self.svg.polygon(&outline, class);
     }
 
-    /// A point with what appears under the pointer.
+    /// Draws a point with a hint that appears under the pointer.
     pub(in crate::report) fn marker(
         &mut self,
         (x, y): (f64, f64),
@@ -170,7 +170,7 @@ impl Frame {
         self.svg.marker(at, shape, class, hint);
     }
 
-    /// A line over the whole height with a text at its upper end.
+    /// Draws a line over the whole height with a text at its upper end.
     pub(in crate::report) fn rule(&mut self, x: f64, text: &str) {
         let x = self.x(x);
         let (top, bottom) = self.edges();

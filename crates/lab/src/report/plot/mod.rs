@@ -12,7 +12,7 @@ pub(in crate::report) use frame::{Axis, Frame};
 pub(in crate::report) use scale::Scale;
 pub(in crate::report) use svg::{Anchor, Marker, escape};
 
-/// Classes of the first series, the second, ...: colour, and dashes from the ninth on.
+/// Returns the class of a series by its index: colours, and dashes from the ninth on.
 pub(in crate::report) fn series_class(index: usize) -> String {
     const COLORS: usize = 8;
     match index / COLORS {

@@ -1,25 +1,25 @@
 //! From values to positions.
 
-/// How values lie along an axis. Positions go from 0 to 1.
+/// Placement of values along an axis. Positions go from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) enum Scale {
-    /// In proportion.
+    /// Positions in proportion to the values.
     Linear {
-        /// At 0.
+        /// Value at position 0.
         low: f64,
-        /// At 1.
+        /// Value at position 1.
         high: f64,
     },
     /// By logarithm. With `zero`, 0 has a place of its own at the low end.
     Log {
-        /// The least positive value, at 0 (with `zero` a little above).
+        /// The smallest positive value, at position 0 (with `zero` a little above).
         low: f64,
-        /// At 1.
+        /// Value at position 1.
         high: f64,
         /// Whether zero is shown.
         zero: bool,
     },
-    /// So many equal bands; the value `i` is the middle of band `i`.
+    /// Equal bands, by their number; the value `i` is the middle of band `i`.
     Bands(usize),
 }
 
@@ -27,7 +27,7 @@ pub(in crate::report) enum Scale {
 const ZERO: f64 = 0.1;
 
 impl Scale {
-    /// A linear scale from 0, or from below if values are negative, to a round value.
+    /// Makes a linear scale from 0, or from below if values are negative, to a round value.
     pub(in crate::report) fn linear(values: &[f64]) -> Self {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let low = finite().fold(0.0, f64::min);
@@ -40,7 +40,7 @@ impl Scale {
         }
     }
 
-    /// A linear scale that ends with the values.
+    /// Makes a linear scale that ends with the values.
     pub(in crate::report) fn tight(values: &[f64]) -> Self {
         let low = values.iter().copied().fold(f64::MAX, f64::min);
         let high = values.iter().copied().fold(f64::MIN, f64::max);
@@ -53,7 +53,7 @@ impl Scale {
         }
     }
 
-    /// A logarithmic scale around the positive values; linear if there are none.
+    /// Makes a logarithmic scale around the positive values; linear if there are none.
     pub(in crate::report) fn log(values: &[f64]) -> Self {
         let positive = || {
             let finite = values.iter().copied().filter(|value| value.is_finite());
@@ -73,7 +73,7 @@ impl Scale {
         }
     }
 
-    /// Where a value lies; outside of 0 to 1 if it is outside of the scale.
+    /// Returns the position of a value; outside of 0 to 1 if it is outside of the scale.
     pub(in crate::report) fn position(&self, value: f64) -> f64 {
         match *self {
             Self::Linear { low, high } => (value - low) / (high - low),
@@ -88,7 +88,7 @@ impl Scale {
         }
     }
 
-    /// Values to mark, ascending.
+    /// Returns the values to mark, ascending.
     pub(in crate::report) fn ticks(&self) -> Vec<f64> {
         match *self {
             Self::Linear { low, high } => {
@@ -116,7 +116,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `rough`.
+/// Returns 1, 2 or 5 times a power of ten, not below `rough`.
 fn step(rough: f64) -> f64 {
     let power = 10_f64.powf(rough.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
@@ -125,7 +125,7 @@ fn step(rough: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Powers of ten; over few decades also 2 and 5 times them.
+/// Returns powers of ten; over few decades also 2 and 5 times them.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = (high / low).log10();
     let factors: &[f64] = match decades {

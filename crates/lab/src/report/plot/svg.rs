@@ -11,30 +11,30 @@ pub(in crate::report) struct Svg {
     body: String,
 }
 
-/// Which part of a text is at its position.
+/// The part of a text that is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) enum Anchor {
-    /// Its begin.
+    /// Begin of the text.
     Start,
-    /// Its middle.
+    /// Middle of the text.
     Middle,
-    /// Its end.
+    /// End of the text.
     End,
 }
 
 /// The shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) enum Marker {
-    /// What we measured.
+    /// Our measurement.
     Dot,
-    /// What the paper measured.
+    /// The paper's measurement.
     Diamond,
-    /// What was given up: more than shown.
+    /// A session that was given up: more than shown.
     Up,
 }
 
 impl Svg {
-    /// An empty picture; the title is read out to those who do not see it.
+    /// Makes an empty picture. Screen readers read the title.
     pub(in crate::report) fn new(width: f64, height: f64, title: &str) -> Self {
         Self {
             width,
@@ -44,7 +44,7 @@ impl Svg {
         }
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub(in crate::report) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let _ = writeln!(
             self.body,
@@ -56,7 +56,7 @@ impl Svg {
         );
     }
 
-    /// Lines from point to point, each list on its own.
+    /// Draws lines from point to point, each list on its own.
     pub(in crate::report) fn polylines(&mut self, lines: &[Vec<(f64, f64)>], class: &str) {
         let mut path = String::new();
         for line in lines {
@@ -70,7 +70,7 @@ impl Svg {
         }
     }
 
-    /// A filled outline.
+    /// Draws a filled outline.
     pub(in crate::report) fn polygon(&mut self, points: &[(f64, f64)], class: &str) {
         let points: Vec<String> = points
             .iter()
@@ -83,7 +83,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle; `fill` instead of the class's colour; `hint` appears under the pointer.
+    /// Draws a rectangle. `fill` replaces the class's colour, and `hint` appears under the pointer.
     pub(in crate::report) fn rect(
         &mut self,
         corner: (f64, f64),
@@ -103,7 +103,7 @@ impl Svg {
         self.with_hint(&shape, "rect", hint);
     }
 
-    /// A text on one line.
+    /// Draws a text on one line.
     pub(in crate::report) fn text(
         &mut self,
         at: (f64, f64),
@@ -125,7 +125,7 @@ impl Svg {
         );
     }
 
-    /// A point.
+    /// Draws a point.
     pub(in crate::report) fn marker(
         &mut self,
         at: (f64, f64),
@@ -173,7 +173,7 @@ impl Svg {
         };
     }
 
-    /// The picture as an element of a page.
+    /// Returns the picture as an element of a page.
     pub(in crate::report) fn finish(self) -> String {
         let (width, height) = (px(self.width), px(self.height));
         let title = escape(&self.title);
@@ -186,13 +186,13 @@ impl Svg {
     }
 }
 
-/// A coordinate to a tenth of a pixel.
+/// Formats a coordinate to a tenth of a pixel.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Text for HTML and SVG, also in quoted attributes.
+/// Escapes a text for HTML and SVG, also in quoted attributes.
 pub(in crate::report) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

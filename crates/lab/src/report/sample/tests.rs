@@ -57,7 +57,7 @@ fn the_interval_is_made_of_order_statistics() {
     assert_eq!(sample(&values[..1]).interval(), None);
 }
 
-/// `runs` runs of ten sessions that hardly differ within a run.
+/// Makes `runs` runs of ten sessions that hardly differ within a run.
 fn clustered(runs: u32, least: f64) -> Sample {
     let sessions = (0..runs * 10).map(|i| {
         let (run, session) = (i / 10, i % 10);
@@ -94,7 +94,7 @@ fn few_runs_are_significant_only_where_a_rank_sum_test_says_so() {
             .excess(&clustered(runs, 100.0), 1)
             .unwrap()
     };
-    // Of three runs each, one of ten orders has all of one side first by chance.
+    // With three runs each, one of ten orders has all of one side first by chance.
     let three = excess(3);
     assert!((three.coverage - 0.9).abs() < 1e-12 && !three.is_significant());
     assert!(three.interval.unwrap().0 > 0.5);
@@ -106,7 +106,7 @@ fn few_runs_are_significant_only_where_a_rank_sum_test_says_so() {
 }
 
 #[test]
-fn confidence_is_what_the_intervals_have() {
+fn confidence_is_that_of_the_intervals() {
     let cases: &[(&[f64], &str)] = &[
         (&[], "no interval of one value"),
         (&[0.75, 0.75], "75 % confidence interval"),

@@ -97,7 +97,7 @@ fn a_bootstrap_draws_whole_runs() {
 
 #[test]
 fn ranks_of_a_shift_s_interval() {
-    // Critical values of U, two-sided at 5 % (Mann and Whitney, 1947): one less than is left out.
+    // Critical values of U, two-sided at 5 % (Mann and Whitney, 1947): one fewer is left out.
     let cases = [
         (2, 2, 0, 0.6667),
         (3, 3, 0, 0.9),

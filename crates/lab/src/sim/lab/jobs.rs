@@ -1,4 +1,4 @@
-//! The sessions to be simulated.
+//! The sessions to simulate.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub(super) struct Job {
     links: Links,
 }
 
-/// The sessions of all cells and arms. Those that take most come first, so that no CPU
-/// waits for a long one at the end.
+/// Returns the sessions of all cells and arms. The longest come first, so that no CPU waits for a
+/// long one at the end.
 pub(super) fn all(spec: &Spec, cells: &[Cell], seed: u64) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for cell in cells {
@@ -51,7 +51,7 @@ pub(super) fn all(spec: &Spec, cells: &[Cell], seed: u64) -> Result<Vec<Job>, St
 }
 
 impl Job {
-    /// About what it transfers.
+    /// Returns the approximate number of transferred bytes.
     fn bytes(&self) -> u64 {
         let bodies = self.scenario.flows.iter().flat_map(|flow| &flow.sizes);
         match bodies.sum() {
@@ -63,7 +63,7 @@ impl Job {
         }
     }
 
-    /// Simulates it.
+    /// Simulates the session.
     pub(super) fn run(
         &self,
         experiment: &str,
@@ -74,7 +74,7 @@ impl Job {
         let began = OffsetDateTime::now_utc();
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
-            // All but single downloads are refused before: `plan::check`.
+            // `plan::check` rejects all but single downloads before.
             Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control => {
                 measured::download(&self.scenario, &outcome, spec.workload.series)
             }

@@ -1,4 +1,4 @@
-//! What a simulation gives, as metrics, labels and series of a record.
+//! Results of a simulation as metrics, labels and series of a record.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::experiment::{Measured, Outcome as Fate};
 use crate::report::stats::{jain, quantile};
 use crate::sim::{FlowOutcome, FlowSample, Outcome, Sample, Scenario};
 
-/// Of a download: one flow that ends.
+/// Measures a download: one flow that ends.
 pub(super) fn download(scenario: &Scenario, outcome: &Outcome, series: bool) -> Measured {
     let flow = &outcome.flows[0];
     let mut measured = Measured::default();
@@ -42,9 +42,9 @@ pub(super) fn download(scenario: &Scenario, outcome: &Outcome, series: bool) -> 
     measured
 }
 
-/// Of flows that share the path, all measured from the start of the last one to the time that
-/// the scenario was to last. A flow that breaks does not fail the run, but then nothing is
-/// said of fairness: one that is gone takes no share.
+/// Measures flows that share the link, all from the start of the last one to the scenario's end. A
+/// flow that breaks does not fail the run. But then the result has no fairness, since a broken flow
+/// takes no share.
 pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Measured {
     let mut measured = Measured::default();
     measured.metric("load_ms", millis(outcome.ended));
@@ -95,8 +95,9 @@ fn broken(measured: &mut Measured, scenario: &Scenario, outcome: &Outcome) -> bo
     true
 }
 
-/// Load time of the last file as the model has it: from the request's arrival to the
-/// acknowledgement of the last byte. If it did not end, as if it had gone on as so far.
+/// Records the load time of the last file by the model's definition: from the request's arrival to
+/// the acknowledgement of the last byte. A file that did not end is extrapolated at its rate so
+/// far.
 fn response(measured: &mut Measured, flow: &FlowOutcome, outcome: &Outcome, size: u64) {
     let Some(requested) = flow.requested else {
         return;
@@ -117,7 +118,7 @@ fn server(measured: &mut Measured, flow: &FlowOutcome, outcome: &Outcome) {
     measured.metric("server_packets_lost", flow.packets_lost as f64);
     measured.metric("congestion_events", flow.congestion_events as f64);
     let windows = outcome.samples.iter().map(|sample| sample.flows[0].cwnd);
-    // There is no connection before its first window.
+    // A connection has no window at first.
     let windows: Vec<u64> = windows.filter(|cwnd| *cwnd > 0).collect();
     if let Some(max) = windows.iter().max() {
         let mean = windows.iter().sum::<u64>() as f64 / windows.len() as f64;
@@ -126,8 +127,8 @@ fn server(measured: &mut Measured, flow: &FlowOutcome, outcome: &Outcome) {
     }
 }
 
-/// What each flow carried on average from one time to another, in Mbit/s. If all connections
-/// broke before, nothing was carried from then on.
+/// Returns the average rate of each flow between two times, in Mbit/s. If all connections broke
+/// before, it is zero from then on.
 fn goodputs(samples: &[Sample], from: Duration, until: Duration) -> Vec<f64> {
     let earlier = |sample: &&Sample| sample.at <= from;
     let begin = samples.iter().take_while(earlier).last();
@@ -193,7 +194,7 @@ fn path_series(measured: &mut Measured, outcome: &Outcome) {
     });
 }
 
-/// A series of what happened between samples, each at the end of its interval.
+/// Returns a series of the differences between samples, each at the end of its interval.
 fn between(
     measured: &mut Measured,
     outcome: &Outcome,
@@ -219,7 +220,7 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
     ratio(bytes as f64 * 8e-6, time.as_secs_f64())
 }
 
-/// `a / b`, or 0 where there is nothing to divide by.
+/// Returns `a / b`, or 0 if `b` is 0.
 fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }

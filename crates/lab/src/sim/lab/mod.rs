@@ -19,16 +19,16 @@ use progress::Progress;
 
 /// Run experiments in simulation.
 ///
-/// Whole QUIC connections under virtual time, on all CPUs: no root, and the same seed gives
-/// the same result. Writes one JSON line for each session, as `hikyaku lab run` does. What is
-/// there already of the same binary, experiment and seed is not simulated again.
+/// Simulates whole QUIC connections under virtual time, on all CPUs. It needs no root, and the same
+/// seed gives the same result. Writes one JSON line for each session, as `hikyaku lab run` does. A
+/// session that has a record of the same binary, experiment and seed is not simulated again.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SimArgs {
     /// Experiments by their names (`hikyaku lab list`), or TOML files
     #[arg(value_name = "NAME|FILE", required = true)]
     pub experiments: Vec<String>,
 
-    /// Simulate the little that the experiment's `[quick]` part says
+    /// Simulate only the experiment's `[quick]` part
     #[arg(long)]
     pub quick: bool,
 
@@ -36,11 +36,11 @@ pub struct SimArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where records go [default: build/lab/NAME, with --cross-check build/lab/NAME-sim]
+    /// Directory of the records [default: build/lab/NAME, with --cross-check build/lab/NAME-sim]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// How often each cell is simulated [default: the experiment's]
+    /// Number of repeats of each cell [default: the experiment's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
 
@@ -54,7 +54,7 @@ pub struct SimArgs {
     pub arms: Vec<String>,
 
     /// Also take experiments over emulated links, and simulate those of their arms that are
-    /// downloads over HTTP/3, to hold the two against each other
+    /// downloads over HTTP/3, for a comparison of the two
     #[arg(long)]
     pub cross_check: bool,
 
@@ -63,8 +63,8 @@ pub struct SimArgs {
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Simulates, and tells on `out` what became of it. Gives the exit status: 0 if every session
-/// was simulated, 1 if some failed, 128 and its number if a signal came first.
+/// Simulates, and writes the progress and results to `out`. Returns the exit status: 0 if every
+/// session was simulated, 1 if some failed, 128 and the signal's number if one came first.
 ///
 /// # Errors
 /// If an experiment or an option is wrong, or cannot be simulated.
@@ -83,14 +83,14 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<u8, RunError> {
     for source in sources {
         failed += one(args, &source, &conditions, &stop, out)?;
         if stop.is_set() {
-            tell(out, "stopped; run the same command again to go on")?;
+            print_line(out, "stopped; run the same command again to go on")?;
             return Ok(stop.code());
         }
     }
     Ok(u8::from(failed > 0))
 }
 
-/// Simulates one experiment; gives the number of sessions that failed.
+/// Simulates one experiment. Returns the number of failed sessions.
 fn one(
     args: &SimArgs,
     source: &Source,
@@ -125,10 +125,10 @@ fn one(
         spec.stop_after_timeout,
     )?;
     let total = jobs.len();
-    // The same seed fails again: one attempt is enough.
+    // The same seed fails again, so one attempt is enough.
     let is_done = |job: &Job| data.attempts(&job.key) > 0 || data.is_done(&job.key);
     jobs.retain(|job| !is_done(job));
-    tell(
+    print_line(
         out,
         &format!(
             "{}: {} cells, {} arms, {} of {total} sessions to go, records in {}",
@@ -141,7 +141,7 @@ fn one(
     )?;
     let progress = Progress::new(jobs.len());
     let record = |job: &Job| {
-        // An earlier repeat may have made this one needless.
+        // An earlier repeat may have made this one unnecessary.
         if is_done(job) {
             return Ok(());
         }
@@ -153,7 +153,7 @@ fn one(
     progress.finish();
     result?;
     let tally = data.tally();
-    tell(
+    print_line(
         out,
         &format!(
             "{}: {} sessions complete, {} timed out, {} failed; see them with `hikyaku lab report {}`",
@@ -167,7 +167,7 @@ fn one(
     Ok(tally.failed)
 }
 
-/// The experiment as far as it can be simulated.
+/// Returns the experiment, reduced to the parts that can be simulated.
 fn spec(args: &SimArgs, source: &Source, out: &mut dyn Write) -> Result<Spec, RunError> {
     let mut spec = source.parse(args.quick)?;
     let name = &source.name;
@@ -187,7 +187,9 @@ fn spec(args: &SimArgs, source: &Source, out: &mut dyn Write) -> Result<Spec, Ru
         for arm in std::mem::take(&mut spec.arms) {
             match plan::check(&spec, &arm) {
                 Ok(()) => spec.arms.push(arm),
-                Err(why) => tell(out, &format!("{name}: arm `{}` left out: {why}", arm.name))?,
+                Err(why) => {
+                    print_line(out, &format!("{name}: arm `{}` left out: {why}", arm.name))?;
+                }
             }
         }
         if spec.arms.is_empty() {
@@ -203,7 +205,7 @@ fn spec(args: &SimArgs, source: &Source, out: &mut dyn Write) -> Result<Spec, Ru
     Ok(spec)
 }
 
-/// Beside the records over links, never among them.
+/// Returns a directory beside that of the records over links.
 fn default_out(source: &Source, spec: &Spec) -> PathBuf {
     let name = match spec.backend {
         Backend::Simulation => source.name.clone(),
@@ -255,6 +257,6 @@ fn argument<T>(why: impl Into<String>) -> Result<T, RunError> {
     Err(RunError::Arguments(why.into()))
 }
 
-fn tell(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
+fn print_line(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
     writeln!(out, "{line}").attempt(|| "writing to standard output".to_owned())
 }

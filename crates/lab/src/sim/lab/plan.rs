@@ -1,4 +1,4 @@
-//! From an experiment's arm in a cell to what is simulated.
+//! From an experiment's arm in a cell to a scenario.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const CROWD: &str = "only flows that share a link are simulated, no crowd";
 const CONTROL: &str = "routers are programs, which are not simulated";
 const PATHS: &str = "one link is simulated, not the test bed of several paths";
 
-/// Why an arm cannot be simulated, if so.
+/// Checks whether an arm can be simulated.
 pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     let link = spec.backend == Backend::Link;
     if spec.workload.kind == Kind::Crowd {
@@ -29,7 +29,7 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
     }
-    // Without links there is no TCP that `auto` could begin with; flows say what they are.
+    // Without links no TCP exists with which `auto` could begin; flows name their transport.
     let quic = arm.http == Http::Http3
         || (arm.http == Http::Auto && (!link || spec.workload.kind == Kind::Flows));
     if !quic {
@@ -64,7 +64,7 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     Ok(())
 }
 
-/// What is simulated of an arm in a cell.
+/// Returns the scenario of an arm in a cell.
 pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result<Scenario, String> {
     check(spec, arm).map_err(|why| format!("arm `{}`: {why}", arm.name))?;
     let [up, down] = spec.links(cell)?.configs()?;
@@ -114,7 +114,8 @@ fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
     })
 }
 
-/// As the server does: CUBIC with an adaptive floor is an algorithm of its own, and BBR needs none.
+/// Returns the settings as the server does: CUBIC with an adaptive floor is an algorithm of its
+/// own, and BBR needs none.
 fn settings(congestion: &str, floor: Option<&str>) -> Result<Settings, String> {
     let algorithm = congestion.parse().map_err(|error| format!("{error}"))?;
     let adaptive = floor == Some("adaptive");

@@ -1,4 +1,4 @@
-//! How far the simulations are.
+//! Progress of the simulations.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::experiment::{Run, span};
 /// Time between two lines.
 const LINE: Duration = Duration::from_secs(20);
 
-/// A bar where standard error is a terminal, else a line from time to time.
+/// A bar if standard error is a terminal, otherwise a line from time to time.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     jobs: usize,
@@ -21,7 +21,7 @@ pub(super) struct Progress {
 
 struct State {
     done: usize,
-    told: Instant,
+    printed: Instant,
 }
 
 impl Progress {
@@ -42,12 +42,12 @@ impl Progress {
             began,
             state: Mutex::new(State {
                 done: 0,
-                told: began,
+                printed: began,
             }),
         }
     }
 
-    /// A session has been simulated.
+    /// Counts a simulated session.
     pub(super) fn done(&self, run: &Run) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += 1;
@@ -60,9 +60,9 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(message);
             bar.set_position(state.done as u64);
-        } else if state.told.elapsed() >= LINE {
-            state.told = Instant::now();
-            // Nobody is there to tell that nobody is there.
+        } else if state.printed.elapsed() >= LINE {
+            state.printed = Instant::now();
+            // A closed standard error cannot be reported.
             let _ = writeln!(
                 io::stderr(),
                 "{}/{} sessions, {message}",

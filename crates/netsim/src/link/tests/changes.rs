@@ -19,7 +19,7 @@ fn run(config: &LinkConfig, patch: LinkPatch) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn changes_act_at_their_time_and_spare_what_is_on_the_wire() {
+fn changes_act_at_their_time_and_spare_packets_on_the_wire() {
     let delayed = LinkConfig {
         one_way_delay: ms(20),
         ..twelve_mbps()
@@ -178,7 +178,8 @@ fn a_limit_on_udp_comes_changes_and_goes() {
     ] {
         let _ = link.enqueue(at(now), udp, i);
     }
-    // 12 Mbit/s to 3 ms, then 6 Mbit/s, also for what is left when the limit goes.
+    // 12 Mbit/s to 3 ms, then 6 Mbit/s, also for packets in the shaper after the
+    // limit.
     let want = [
         (0, 0),
         (2_000, 1),

@@ -1,4 +1,4 @@
-//! What holds for every link.
+//! Properties of every link.
 
 use hikyaku_units::Rate;
 use proptest::collection::vec;
@@ -90,7 +90,7 @@ prop_compose! {
     }
 }
 
-/// Patches of any properties with their times in µs.
+/// Patches of arbitrary properties with their times in µs.
 fn patches() -> impl Strategy<Value = Vec<(u64, LinkPatch)>> {
     let patch = (configs(), any::<u16>()).prop_map(|(config, mask)| {
         let has = |bit: u32| mask >> bit & 1 == 1;
@@ -137,8 +137,8 @@ fn link_of<P>(config: &LinkConfig, seed: u64, patches: &[(u64, LinkPatch)]) -> L
     link
 }
 
-/// Sends all of `arrivals`, polling where `poll` says so, and drains the link.
-/// Deliveries in µs, verdicts, and the counters.
+/// Sends all of `arrivals`, polls where `poll` says so, and drains the link.
+/// Returns deliveries in µs, verdicts, and the counters.
 fn run(
     mut link: Link<usize>,
     arrivals: &[Arrival],
@@ -303,7 +303,7 @@ proptest! {
     }
 }
 
-/// Packets whose fate is known.
+/// Packets that have left the link, by any fate.
 fn fates(counters: &Counters) -> Tally {
     let Counters {
         delivered,

@@ -1,4 +1,4 @@
-//! The DevTools protocol, as far as loading a page needs it.
+//! The part of the DevTools protocol that loading a page needs.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -16,15 +16,14 @@ use tokio_tungstenite::tungstenite::Message;
 pub(super) struct DevTools {
     socket: WebSocketStream<TcpStream>,
     commands: u64,
-    /// Of the page.
+    /// Session of the page.
     session: Option<String>,
-    /// Events of the page that came while something else was waited for.
+    /// Events of the page that came during a wait for another message.
     events: Vec<String>,
 }
 
 impl DevTools {
-    /// Connects as soon as the browser has written its port and path to the file
-    /// `port`.
+    /// Connects as soon as the browser has written its port and path to the file `port`.
     pub(super) async fn connect(port: &Path) -> Result<Self, String> {
         let (port, path) = loop {
             let text = fs::read_to_string(port).unwrap_or_default();
@@ -66,7 +65,7 @@ impl DevTools {
         Ok(())
     }
 
-    /// Sends a command, to the page if there is one, and gives its result.
+    /// Sends a command, to the page if one is open, and returns its result.
     pub(super) async fn command(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.commands += 1;
         let id = self.commands;
@@ -100,7 +99,7 @@ impl DevTools {
         }
     }
 
-    /// The text that a JavaScript expression gives.
+    /// Returns the text of a JavaScript expression.
     pub(super) async fn evaluate(&mut self, expression: &str) -> Result<String, String> {
         let params = json!({ "expression": expression, "returnByValue": true });
         let result = self.command("Runtime.evaluate", &params).await?;
@@ -121,7 +120,7 @@ impl DevTools {
 
     fn keep(&mut self, message: &Value) {
         let own = message["sessionId"].as_str() == self.session.as_deref();
-        // The network's events are many, and nobody waits for them.
+        // The network's events are many, and no code waits for them.
         if let Some(name) = message["method"]
             .as_str()
             .filter(|name| own && name.starts_with("Page."))

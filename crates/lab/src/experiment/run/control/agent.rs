@@ -24,15 +24,15 @@ pub(super) struct Agent {
     api: Api,
 }
 
-/// What an agent tells of a path.
+/// An agent's report of a path.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Told {
+pub(super) struct PathReport {
     pub(super) name: String,
     pub(super) state: String,
     pub(super) routes: Routes,
 }
 
-/// How many prefixes a path reaches.
+/// Number of prefixes that a path reaches.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Routes {
     pub(super) ipv6: u64,
@@ -41,14 +41,14 @@ pub(super) struct Routes {
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Most that was resident at a time.
+    /// Largest resident memory so far.
     pub(super) peak: u64,
-    /// Resident now.
+    /// Present resident memory.
     pub(super) now: u64,
 }
 
 impl Agent {
-    /// Starts a border's. With `best_paths` it is the AS's ordinary border router, too.
+    /// Starts a border's agent. With `best_paths` it is the AS's ordinary border router, too.
     pub(super) fn border(
         shape: Shape,
         border: Border,
@@ -76,7 +76,7 @@ impl Agent {
         Self::start("border", &text, netns, directory)
     }
 
-    /// Starts the content server's.
+    /// Starts the content server's agent.
     pub(super) fn server(shape: Shape, netns: &Netns, directory: &Path) -> Result<Self, RunError> {
         let mut text = common("server", "192.0.2.100", SERVER, directory);
         let locators: Vec<String> = shape
@@ -116,7 +116,7 @@ impl Agent {
         })
     }
 
-    /// Fails if it has ended.
+    /// Fails if the agent has ended.
     pub(super) fn check(&mut self) -> Result<(), RunError> {
         match self
             .process
@@ -131,16 +131,16 @@ impl Agent {
         }
     }
 
-    /// Its paths; none as long as it does not answer.
-    pub(super) fn paths(&mut self) -> Result<Vec<Told>, RunError> {
+    /// Returns its paths; none as long as it does not answer.
+    pub(super) fn paths(&mut self) -> Result<Vec<PathReport>, RunError> {
         #[derive(Default, Deserialize)]
         struct Answer {
-            paths: Vec<Told>,
+            paths: Vec<PathReport>,
         }
         Ok(self.ask::<Answer>("/v1/paths")?.paths)
     }
 
-    /// Whether the reflector has told all that it has, and so listens to what comes now.
+    /// Whether the reflector has sent all its routes, and so reads new ones.
     pub(super) fn is_reflected(&mut self) -> Result<bool, RunError> {
         #[derive(Default, Deserialize)]
         struct Answer {
@@ -156,7 +156,7 @@ impl Agent {
         Ok(sessions.any(|session| session.kind == "reflector" && session.end_of_rib))
     }
 
-    /// The answer to a request; nothing as long as it does not answer.
+    /// Returns the answer to a request; the default value as long as the agent does not answer.
     fn ask<T: Default + DeserializeOwned>(&mut self, path: &str) -> Result<T, RunError> {
         self.check()?;
         match self.api.get(path) {
@@ -165,19 +165,19 @@ impl Agent {
         }
     }
 
-    /// What it needs now, and needed at most.
+    /// Returns its present and its largest memory.
     pub(super) fn memory(&mut self) -> Memory {
         let status = format!("/proc/{}/status", self.process.child().id());
         memory(&fs::read_to_string(status).unwrap_or_default())
     }
 
-    /// How long it has used a CPU.
+    /// CPU time that it has used.
     pub(super) fn used(&self) -> Duration {
         self.process.used()
     }
 }
 
-/// What the files of both roles begin with.
+/// Returns the common beginning of both roles' files.
 fn common(role: &str, router_id: &str, local: Ipv6Addr, directory: &Path) -> String {
     let directory = directory.display();
     format!(
@@ -188,7 +188,7 @@ fn common(role: &str, router_id: &str, local: Ipv6Addr, directory: &Path) -> Str
     )
 }
 
-/// From `/proc/PID/status`.
+/// Reads the memory from `/proc/PID/status`.
 fn memory(status: &str) -> Memory {
     let of = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_what_the_kernel_tells() {
+    fn memory_is_read_from_the_kernel() {
         let status = "Name:\thikyaku\nVmHWM:\t  300 kB\nVmRSS:\t  200 kB\n";
         let want = Memory {
             peak: 300 * 1024,

@@ -17,7 +17,7 @@ use super::watch::Prefix;
 use hikyaku_emulator::link::Netns;
 use hikyaku_emulator::topology::Network;
 
-/// Everything that runs. What is first ends first.
+/// All running parts. The first fields end first.
 #[derive(Debug)]
 pub(super) struct Bed {
     pub(super) shape: Shape,
@@ -32,19 +32,19 @@ pub(super) struct Bed {
     limit: Duration,
 }
 
-/// What is to run besides the agents.
+/// The parts to run besides the agents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) shape: Shape,
-    /// Whose the route reflector is.
+    /// Maker of the route reflector.
     pub(super) reflector: Maker,
-    /// Borders select best paths, too, and give them to the reflector.
+    /// Whether borders also select best paths, and send them to the reflector.
     pub(super) best_paths: bool,
-    /// FRR puts these into the content server's main table.
+    /// Whether FRR puts best paths into the content server's main table.
     pub(super) best_path_at_server: bool,
 }
 
-/// Between two looks.
+/// Time between two polls.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Bed {
@@ -91,8 +91,8 @@ impl Bed {
         find(&self.network, name)
     }
 
-    /// Waits until the agents have their reflector, which would otherwise forget what they tell
-    /// it; false if a signal to stop came first.
+    /// Waits until the agents have their reflector, which would otherwise lose their routes.
+    /// Returns false if a signal to stop came first.
     pub(super) fn wait_for_reflector(&mut self) -> Result<bool, RunError> {
         self.until("the agents' session with the reflector", |bed| {
             for agent in bed.borders.iter_mut().chain([&mut bed.server]) {
@@ -138,12 +138,12 @@ impl Bed {
         Ok(())
     }
 
-    /// Directory of a node's files.
+    /// Returns the directory of a node's files.
     pub(super) fn place(&self, node: &str) -> PathBuf {
         self.directory.join(node)
     }
 
-    /// A neighbour of a node that does what it is told.
+    /// Starts a neighbour of a node, which executes commands.
     pub(super) fn feed(
         &self,
         node: &str,
@@ -159,7 +159,7 @@ impl Bed {
         )
     }
 
-    /// A peer as what it says is all that matters.
+    /// Starts a feed in place of a peer's router.
     pub(super) fn feed_of(&self, peer: Peer) -> Result<Feed, RunError> {
         let session = Session {
             local: peer.address(),
@@ -171,8 +171,8 @@ impl Bed {
         self.feed(&peer.node(), &session, Speaker::Lean)
     }
 
-    /// Waits until something holds, as long as a session may take; false if a signal to stop came
-    /// first.
+    /// Waits until the condition holds, for at most the length of a session. Returns false if a
+    /// signal to stop came first.
     pub(super) fn until(
         &mut self,
         what: &str,
@@ -196,16 +196,16 @@ impl Bed {
         }
     }
 
-    /// What the server's paths are like, for errors.
+    /// Describes the server's paths, for errors.
     fn said(&mut self) -> Result<String, RunError> {
         let paths = self.server.paths()?;
-        let told = paths.iter().map(|path| {
+        let texts = paths.iter().map(|path| {
             format!(
                 "{} {} with {} routes",
                 path.name, path.state, path.routes.ipv6
             )
         });
-        let paths: Vec<String> = told.collect();
+        let paths: Vec<String> = texts.collect();
         let daemons: Vec<String> = self.daemons.iter().map(Process::said).collect();
         Ok(format!(
             "paths: {}; {}",
@@ -214,18 +214,19 @@ impl Bed {
         ))
     }
 
-    /// How many prefixes each path reaches, in the order of the peers; 0 of one that is down.
+    /// Returns the number of prefixes that each path reaches, in the order of the peers; 0 for one
+    /// that is down.
     pub(super) fn reached(&mut self) -> Result<Vec<u64>, RunError> {
-        let told = self.server.paths()?;
+        let reports = self.server.paths()?;
         let of = |peer: Peer| {
-            let path = told.iter().find(|path| path.name == peer.path());
+            let path = reports.iter().find(|path| path.name == peer.path());
             path.filter(|path| path.state == "up")
                 .map_or(0, |path| path.routes.ipv6)
         };
         Ok(self.shape.peers().map(of).collect())
     }
 
-    /// How long the route reflector, the borders' agents and the server's have used a CPU.
+    /// Returns the CPU time of the route reflector, the borders' agents and the server's.
     pub(super) fn used(&self) -> [Duration; 3] {
         let reflector = self.daemons.first().map(Process::used);
         [
@@ -246,7 +247,7 @@ fn find<'a>(network: &'a Network, name: &str) -> Result<&'a Netns, RunError> {
     network.node(name).ok_or_else(missing)
 }
 
-/// The AS's route reflector, whose clients come to it.
+/// The AS's route reflector, to which its clients connect.
 fn reflector(setup: Setup) -> Router {
     let client = |address, families| Neighbour {
         address,

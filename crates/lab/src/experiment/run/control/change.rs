@@ -1,5 +1,5 @@
-//! The paper's scenario 3: the client's provider changes whom it announces the client to, and
-//! the content server's kernel follows.
+//! The paper's scenario 3: the client's provider announces the client to other transits, and the
+//! content server's kernel follows.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use super::watch::{Watch, What};
 use super::{MAIN, Place, Sessions, ms};
 use crate::experiment::record::Outcome;
 
-/// As in the paper's figure 7.
+/// The shape of the paper's figure 7.
 const SHAPE: Shape = Shape {
     borders: 2,
     transits: 1,
     isp: true,
 };
 
-/// The client's provider, which changes what it announces to the first transit.
+/// The client's provider, which changes its announcement to the first transit.
 #[derive(Debug)]
 enum Isp {
-    /// A router to each transit: a change is that the route is there or not.
+    /// A router to each transit: a change adds or removes the route.
     GoBgp {
         first: Feed,
         #[allow(dead_code, reason = "announces while it lives")]
@@ -34,7 +34,7 @@ enum Isp {
     Frr(Vty),
 }
 
-/// Measures the sessions of a run, each of which takes the route away and brings it back;
+/// Measures the sessions of a run, each of which takes the route away and brings it back. Returns
 /// `None` if a signal to stop came first.
 pub(super) fn measure(
     place: &Place<'_>,
@@ -59,26 +59,26 @@ pub(super) fn measure(
     }
     let watch = Watch::start(bed.node("server")?)?;
     while let Some(mut session) = sessions.next() {
-        let mut trial = Trial {
+        let mut measurement = Measurement {
             isp: &mut isp,
             watch: &watch,
             measured: &mut session.measured,
             limit: place.timeout,
         };
         for (name, on) in [("withdraw", false), ("add", true)] {
-            // Timers of daemons shall not be met in the same place each time.
+            // So that sessions meet the timers of daemons at different times.
             thread::sleep(session.pause);
             if bed.is_stopped() {
                 return Ok(None);
             }
-            trial.change(name, on)?;
+            measurement.change(name, on)?;
         }
         sessions.end(session);
     }
     Ok(Some(()))
 }
 
-/// Whether the client is reached by both transits, and best by the first.
+/// Whether both transits reach the client, and the first is best.
 fn is_ready(bed: &Bed) -> Result<bool, RunError> {
     let tables = SHAPE.peers().map(|peer| (peer.server_table(), None));
     let mut wanted = tables.chain([(MAIN, Some(Border(1)))]);
@@ -87,7 +87,7 @@ fn is_ready(bed: &Bed) -> Result<bool, RunError> {
     })
 }
 
-/// Starts what is not the AS's own.
+/// Starts the routers outside of the AS.
 fn start_routers(bed: &mut Bed, maker: Maker) -> Result<Option<Isp>, RunError> {
     if !bed.wait_for_reflector()? {
         return Ok(None);
@@ -113,8 +113,8 @@ fn start_routers(bed: &mut Bed, maker: Maker) -> Result<Option<Isp>, RunError> {
         bed.add(&peer.node(), &transit(peer), maker)?;
     }
     for feed in &mut feeds {
-        feed.tell("wait")?;
-        feed.tell(&format!("announce {}/{}", CLIENT.0, CLIENT.1))?;
+        feed.execute("wait")?;
+        feed.execute(&format!("announce {}/{}", CLIENT.0, CLIENT.1))?;
     }
     let mut feeds = feeds.into_iter();
     Ok(Some(match (feeds.next(), feeds.next()) {
@@ -161,13 +161,13 @@ fn isp() -> Router {
 }
 
 impl Isp {
-    /// Announces the client to the first transit, or no longer, and tells when.
+    /// Announces the client to the first transit, or withdraws it, and returns the time.
     fn announce(&mut self, on: bool) -> Result<Duration, RunError> {
         let prefix = format!("{}/{}", CLIENT.0, CLIENT.1);
         match self {
             Self::GoBgp { first, .. } => {
                 let word = if on { "announce" } else { "withdraw" };
-                Ok(first.tell(&format!("{word} {prefix}"))?.began)
+                Ok(first.execute(&format!("{word} {prefix}"))?.began)
             }
             Self::Frr(vty) => {
                 let list = if on { "ALL" } else { "NONE" };
@@ -179,15 +179,15 @@ impl Isp {
     }
 }
 
-/// One change, and what came of it.
-struct Trial<'a> {
+/// One change and its measurements.
+struct Measurement<'a> {
     isp: &'a mut Isp,
     watch: &'a Watch,
     measured: &'a mut Measured,
     limit: Duration,
 }
 
-impl Trial<'_> {
+impl Measurement<'_> {
     fn change(&mut self, name: &str, on: bool) -> Result<(), RunError> {
         self.watch.forget();
         let began = self.isp.announce(on)?;
@@ -221,7 +221,7 @@ impl Trial<'_> {
     }
 }
 
-/// Whether it is the first transit's EPE route, which comes or goes.
+/// Whether the change is that of the first transit's EPE route.
 fn is_route(on: bool, table: u32, what: What) -> bool {
     let first = SHAPE.peers().next().map(Peer::server_table);
     first == Some(table)
@@ -232,7 +232,7 @@ fn is_route(on: bool, table: u32, what: What) -> bool {
         }
 }
 
-/// Whether the best path is now the one that it shall be.
+/// Whether the best path is the expected one.
 fn is_best(on: bool, what: What) -> bool {
     let border = if on { Border(1) } else { Border(2) };
     let want = What::Route {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time on `CLOCK_MONOTONIC`, which `hikyaku-bgp-feed` tells, too.
+/// Returns the time on `CLOCK_MONOTONIC`, which `hikyaku-bgp-feed` reports, too.
 pub(super) fn now() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     // Both count from the start of the machine, and are not negative.

@@ -13,12 +13,12 @@ use hikyaku_emulator::link::Netns;
 
 pub(super) use frr::{Vty, Zebra};
 
-/// A router's BGP.
+/// The BGP configuration of a router.
 #[derive(Clone, Debug)]
 pub(super) struct Router {
     pub(super) asn: u32,
     pub(super) router_id: String,
-    /// Addresses that it waits on.
+    /// Addresses on which it listens.
     pub(super) listen: Vec<Ipv6Addr>,
     pub(super) neighbours: Vec<Neighbour>,
     /// Prefixes that it originates.
@@ -32,18 +32,18 @@ pub(super) struct Neighbour {
     pub(super) local: Ipv6Addr,
     pub(super) asn: u32,
     pub(super) families: &'static [Family],
-    /// Who waits for the other to connect.
+    /// Whether this side waits for the other to connect.
     pub(super) passive: bool,
 }
 
-/// What a session carries.
+/// The address families of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Unicast,
     Vpn,
 }
 
-/// Whose daemons the routers are that are not ours.
+/// The maker of the routers that are not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     GoBgp,
@@ -51,12 +51,12 @@ pub(super) enum Maker {
 }
 
 impl Router {
-    /// Whether a neighbour is a client of this route reflector: who speaks within the AS is.
+    /// Whether a neighbour is a client of this route reflector: each speaker within the AS is.
     fn reflects(&self, neighbour: &Neighbour) -> bool {
         self.asn == OWN_AS && neighbour.asn == OWN_AS && self.neighbours.len() > 1
     }
 
-    /// Starts its daemon. `directory` is for its files, and its own.
+    /// Starts its daemon. `directory` is for its files alone.
     pub(super) fn start(
         &self,
         maker: Maker,
@@ -69,7 +69,7 @@ impl Router {
         }
     }
 
-    /// As [`Self::start`] by FRR, whose routes go into the kernel.
+    /// Starts its daemon by FRR, whose routes go into the kernel.
     pub(super) fn start_with(
         &self,
         zebra: &Zebra,

@@ -1,4 +1,4 @@
-//! `hikyaku-bgp-feed`: a neighbour that does what it is told.
+//! `hikyaku-bgp-feed`: a neighbour that executes commands.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use super::super::error::{Attempt, RunError};
 use super::super::programs;
 use hikyaku_emulator::link::Netns;
 
-/// Who speaks to whom.
+/// The two ends of a feed's session.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) local: Ipv6Addr,
@@ -21,16 +21,16 @@ pub(super) struct Session {
     pub(super) neighbour_asn: u32,
 }
 
-/// Which speaker it is.
+/// The speaker of a feed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Speaker {
-    /// Keeps no route.
+    /// A speaker that keeps no routes.
     Lean,
-    /// `GoBGP`, as a router would be.
+    /// `GoBGP`, as a real router.
     GoBgp,
 }
 
-/// A running one; killed when dropped.
+/// A running feed; killed on drop.
 #[derive(Debug)]
 pub(super) struct Feed {
     child: Child,
@@ -38,7 +38,7 @@ pub(super) struct Feed {
     output: BufReader<ChildStdout>,
 }
 
-/// When a command began and when it was done, on the clock of [`super::clock`].
+/// Begin and end of a command, on the clock of [`super::clock`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) began: Duration,
@@ -46,7 +46,7 @@ pub(super) struct Done {
 }
 
 impl Feed {
-    /// Starts it in a namespace. What it says goes to the file `log`.
+    /// Starts it in a namespace. Its messages go to the file `log`.
     pub(super) fn start(
         netns: &Netns,
         session: &Session,
@@ -86,19 +86,19 @@ impl Feed {
         }
     }
 
-    /// Has it do a command, and waits until that is done.
-    pub(super) fn tell(&mut self, command: &str) -> Result<Done, RunError> {
+    /// Executes a command, and waits for its end.
+    pub(super) fn execute(&mut self, command: &str) -> Result<Done, RunError> {
         self.begin(command)?;
         self.done()
     }
 
-    /// Has it begin a command; [`Self::done`] is to follow.
+    /// Begins a command; [`Self::done`] must follow.
     pub(super) fn begin(&mut self, command: &str) -> Result<(), RunError> {
         writeln!(self.input, "{command}")
             .attempt(|| format!("notifying `hikyaku-bgp-feed` to {}", first_word(command)))
     }
 
-    /// Waits for the end of what was begun.
+    /// Waits for the end of the begun command.
     pub(super) fn done(&mut self) -> Result<Done, RunError> {
         let mut line = String::new();
         self.output

@@ -1,49 +1,51 @@
-//! What peers said, what the kernel did upon it, and whether a packet was right.
+//! Announcements of peers, changes of the kernel, and whether a packet was right.
 
 use std::time::Duration;
 
 /// A peer announced a prefix or withdrew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Announcement {
     pub(super) at: Duration,
     pub(super) announced: bool,
 }
 
-/// A kernel has a route, or no longer; it was told just after it was so.
+/// A kernel added or removed a route; the time is that of its notification just after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) at: Duration,
     pub(super) has: bool,
 }
 
-/// Times in which packets for a prefix may go to a peer: from its announcement until the kernel
-/// no longer has the route. The kernel has it later than announced, so a packet in between is
-/// not ours to blame; and it is told of a removal after it, so that none is excused wrongly. A
-/// route that comes without an announcement excuses nothing.
+/// Times in which packets for a prefix may go to a peer: from its announcement until the kernel no
+/// longer has the route. The kernel adds the route after the announcement, so a packet in between
+/// is not our mistake. Its notification follows the removal, so no packet is excused wrongly. A
+/// route without an announcement excuses nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
-    /// In their order; the last one may have no end.
+    /// Time spans in their order; the last one may have no end.
     spans: Vec<(Duration, Duration)>,
-    /// From each withdrawal until the kernel had done it.
+    /// Times from each withdrawal until the kernel had removed the route.
     pub(super) delays: Vec<Duration>,
     /// Whether the kernel has a route in the end.
     pub(super) is_open: bool,
 }
 
-/// How late the kernel may get a route that was announced, and withdrawn since.
+/// Largest delay of the kernel for a route that was announced and withdrawn since.
 const LATE: Duration = Duration::from_secs(1);
 
 impl Times {
-    /// From both stories of one prefix and peer, each in its order.
-    pub(super) fn new(words: &[Word], facts: &[Fact]) -> Self {
+    /// Joins both histories of one prefix and peer, each in its order.
+    pub(super) fn new(announcements: &[Announcement], facts: &[Fact]) -> Self {
         let mut times = Self::default();
         let mut since = None;
         for fact in facts {
             let before = |announced: bool| {
-                let before = words.iter().take_while(|word| word.at <= fact.at);
+                let before = announcements
+                    .iter()
+                    .take_while(|announcement| announcement.at <= fact.at);
                 before
-                    .filter(|word| word.announced == announced)
-                    .map(|word| word.at)
+                    .filter(|announcement| announcement.announced == announced)
+                    .map(|announcement| announcement.at)
                     .last()
             };
             match (fact.has, times.is_open) {
@@ -53,8 +55,10 @@ impl Times {
                 }
                 (false, true) => {
                     times.spans.extend(since.map(|from| (from, fact.at)));
-                    let told = before(false).filter(|told| since < Some(*told));
-                    times.delays.extend(told.map(|told| fact.at - told));
+                    let withdrawn = before(false).filter(|withdrawn| since < Some(*withdrawn));
+                    times
+                        .delays
+                        .extend(withdrawn.map(|withdrawn| fact.at - withdrawn));
                     since = None;
                 }
                 (true, true) | (false, false) => {}
@@ -83,14 +87,18 @@ mod tests {
 
     #[test]
     fn a_packet_is_right_from_the_announcement_to_the_removal() {
-        let word = |at, announced| Word {
+        let announcement = |at, announced| Announcement {
             at: ms(at),
             announced,
         };
         let fact = |at, has| Fact { at: ms(at), has };
-        let words = [word(10, true), word(50, false), word(80, true)];
+        let announcements = [
+            announcement(10, true),
+            announcement(50, false),
+            announcement(80, true),
+        ];
         let facts = [fact(14, true), fact(57, false), fact(84, true)];
-        let times = Times::new(&words, &facts);
+        let times = Times::new(&announcements, &facts);
         assert_eq!(times.delays, [ms(7)]);
         assert!(times.is_open);
         let cases = [
@@ -99,7 +107,7 @@ mod tests {
             ("while it is there", 20, 30, true),
             ("sent before the kernel was done", 57, 70, true),
             ("sent after it", 58, 70, false),
-            ("announced again on the way", 58, 81, true),
+            ("announced again in flight", 58, 81, true),
             ("later", 100, 101, true),
         ];
         for (name, from, to, want) in cases {
@@ -108,26 +116,34 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_announced_excuses_nothing() {
-        let word = |at, announced| Word {
+    fn an_unannounced_route_excuses_nothing() {
+        let announcement = |at, announced| Announcement {
             at: ms(at),
             announced,
         };
         let fact = |at, has| Fact { at: ms(at), has };
         let facts = [fact(10, true), fact(20, false), fact(5_000, true)];
-        let words = [word(5, true), word(15, false)];
-        let cases: [(&str, &[Word], u64, bool); 4] = [
+        let announcements = [announcement(5, true), announcement(15, false)];
+        let cases: [(&str, &[Announcement], u64, bool); 4] = [
             ("never announced", &[], 12, false),
-            ("announced", &words, 12, true),
-            ("after the withdrawal", &words, 21, false),
-            ("put back without a word", &words, 6_000, false),
+            ("announced", &announcements, 12, true),
+            ("after the withdrawal", &announcements, 21, false),
+            (
+                "put back without an announcement",
+                &announcements,
+                6_000,
+                false,
+            ),
         ];
-        for (name, words, at, want) in cases {
-            let times = Times::new(words, &facts);
+        for (name, announcements, at, want) in cases {
+            let times = Times::new(announcements, &facts);
             assert_eq!(times.allow(ms(at), ms(at)), want, "{name}");
             assert!(times.is_open, "{name}");
         }
-        let times = Times::new(&[word(5, true), word(9, false)], &facts[..1]);
+        let times = Times::new(
+            &[announcement(5, true), announcement(9, false)],
+            &facts[..1],
+        );
         assert!(times.allow(ms(12), ms(12)), "the kernel is behind");
         assert!(!Times::default().allow(ms(0), ms(9)));
     }

@@ -1,5 +1,5 @@
-//! Measurements of the egress control plane: how soon and at what cost the agents follow
-//! what BGP says. Nothing here has an emulated link: what counts is what the programs do.
+//! Measurements of the egress control plane: how soon and at what cost the agents follow BGP. They
+//! have no emulated link, since only the programs count.
 
 mod agent;
 mod bed;
@@ -29,7 +29,7 @@ use crate::experiment::record::Run;
 use crate::experiment::spec::{Arm, Measure, Routers, Spec};
 use daemon::Maker;
 
-/// Where a run has its files, and when it is to end.
+/// The files of a run, and its end.
 struct Place<'a> {
     directory: &'a Path,
     stop: &'a Stop,
@@ -81,7 +81,7 @@ fn maker(arm: &Arm) -> Maker {
     }
 }
 
-/// The first program that an arm needs and that is not there.
+/// Returns the first program that an arm needs and that is not installed.
 pub(super) fn missing(spec: &Spec, arm: &Arm) -> Option<&'static str> {
     use super::programs::{self, BGPD, EGRESS, FEED, GOBGPD, ZEBRA};
     let control = spec.workload.control.as_ref()?;
@@ -105,7 +105,7 @@ struct Sessions<'a> {
     done: Vec<Run>,
 }
 
-/// One of them.
+/// One session.
 struct Session<'a> {
     recorder: Recorder<'a>,
     measured: Measured,
@@ -134,7 +134,7 @@ impl<'a> Sessions<'a> {
             .push(session.recorder.end_unlinked(session.measured));
     }
 
-    /// How long the experiment says that a session lasts.
+    /// Length of a session by the experiment.
     fn duration(&self) -> Duration {
         self.experiment.spec.workload.duration.unwrap_or_default()
     }
@@ -147,7 +147,7 @@ fn ms(duration: &Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// The value that this share of all do not exceed; not a number of none.
+/// Returns the value that this share of all do not exceed; not a number for an empty list.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,4 @@
-//! The network of the paper's figure 7, with as many peers as are wanted: names, addresses
-//! and what joins them.
+//! The network of the paper's figure 7, with any number of peers: names, addresses and connections.
 
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
@@ -11,24 +10,24 @@ use hikyaku_emulator::topology::TopologySpec;
 pub(super) const OWN_AS: u32 = 64500;
 /// The client's provider.
 pub(super) const ISP_AS: u32 = 64700;
-/// Where the client is.
+/// Prefix of the client.
 pub(super) const CLIENT: Prefix = (address(0xc, 0), 48);
 /// The content server's default address.
 pub(super) const SERVER: Ipv6Addr = address(5, 0x10);
-/// From which a routing daemon on the content server speaks.
+/// The address of a routing daemon on the content server.
 pub(super) const SERVER_DAEMON: Ipv6Addr = address(5, 0x11);
 /// The route reflector.
 pub(super) const REFLECTOR: Ipv6Addr = address(5, 0x53);
-/// What prefixes that are many are taken from (RFC 9637).
+/// The prefix from which large tables are taken (RFC 9637).
 pub(super) const MANY: Prefix = (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20);
 
-/// How many borders there are, and how many transits at each.
+/// Numbers of borders, and of transits at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) borders: u8,
     pub(super) transits: u8,
-    /// Whether a client's provider is behind all of them. Without, each transit takes what is
-    /// for [`MANY`] for itself.
+    /// Whether a client's provider is behind all of them. Without it, each transit delivers packets
+    /// for [`MANY`] to itself.
     pub(super) isp: bool,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Border(pub(super) u8);
 pub(super) struct Peer {
     pub(super) number: u8,
     pub(super) border: Border,
-    /// Its number at its border.
+    /// Number of the peer at its border.
     pub(super) local: u8,
 }
 
@@ -81,22 +80,22 @@ impl Peer {
         format!("198.51.100.{}", self.number)
     }
 
-    /// Its address towards the border.
+    /// The peer's address towards the border.
     pub(super) const fn address(self) -> Ipv6Addr {
         address(0xa0 + self.number as u16, 1)
     }
 
-    /// The border's address towards it.
+    /// The border's address towards the peer.
     pub(super) const fn border_address(self) -> Ipv6Addr {
         address(0xa0 + self.number as u16, 2)
     }
 
-    /// Its address towards the client's provider.
+    /// The peer's address towards the client's provider.
     pub(super) const fn inner_address(self) -> Ipv6Addr {
         address(0xe0 + self.number as u16, 1)
     }
 
-    /// The provider's address towards it.
+    /// The provider's address towards the peer.
     pub(super) const fn isp_address(self) -> Ipv6Addr {
         address(0xe0 + self.number as u16, 2)
     }
@@ -139,7 +138,7 @@ impl Shape {
         })
     }
 
-    /// The network, without what daemons and agents put there.
+    /// Returns the network, without the routes of daemons and agents.
     pub(super) fn topology(self) -> Result<TopologySpec, hikyaku_emulator::topology::SpecError> {
         let mut text = "description = \"the paper's figure 7\"\n".to_owned();
         self.servers(&mut text);
@@ -200,7 +199,7 @@ impl Shape {
         }
     }
 
-    /// 1600 bytes, so that packets keep their size within another header.
+    /// The LAN of 1600 bytes, so that packets keep their size within another header.
     fn lan(self, text: &mut String) {
         let mut ports = vec![
             port("server", "csp", &[SERVER, SERVER_DAEMON]),

@@ -1,4 +1,4 @@
-//! Packets that tell when they were sent and over which path, and who takes them.
+//! Packets that contain their time and route, with their sender and their receiver.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
@@ -14,14 +14,14 @@ use super::clock;
 use super::net::{Peer, SERVER};
 use hikyaku_emulator::link::Netns;
 
-/// How the server sends.
+/// A route by which the server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// From its default address.
+pub(super) enum Route {
+    /// Packets from the server's default address.
     Plain,
-    /// From a path's EPE address.
+    /// Packets from a path's EPE address.
     From(Peer),
-    /// With a path's mark.
+    /// Packets with a path's mark.
     Marked(Peer),
 }
 
@@ -29,26 +29,26 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) sent: Duration,
-    /// When it was read, which is after it came.
+    /// Time of its reading, which is after its arrival.
     pub(super) read: Duration,
-    /// Index of the sender's ways.
-    pub(super) way: u16,
+    /// Index of the sender's routes.
+    pub(super) route: u16,
     /// Index of the sender's targets.
     pub(super) target: u16,
 }
 
-/// Where packets go, on every address.
+/// Destination port of packets, on every address.
 const PORT: u16 = 4739;
-/// Of a packet: when, how, and where to.
+/// Length of a packet: its time, route and target.
 const SIZE: usize = 12;
 /// First of the marks of paths.
 const MARK: u32 = 0x0068_0000;
-/// How soon a thread notices that it is to end.
+/// Time within which a thread notices that it must end.
 const TICK: Duration = Duration::from_millis(20);
-/// Packets that wait to be read.
+/// Buffer of packets that wait to be read.
 const BUFFER: usize = 16 << 20;
 
-/// Sends until it is dropped.
+/// A sender that sends until it is dropped.
 #[derive(Debug)]
 pub(super) struct Sender {
     stop: Arc<AtomicBool>,
@@ -57,17 +57,18 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Sends one packet each way to each target in every `interval`, evenly.
+    /// Sends one packet by each route to each target in every `interval`, evenly.
     pub(super) fn start(
         server: &Netns,
-        ways: &[Way],
+        routes: &[Route],
         targets: &[Ipv6Addr],
         interval: Duration,
     ) -> Result<Self, RunError> {
         let sockets = server
             .enter(|| {
-                ways.iter()
-                    .map(|way| way.socket())
+                routes
+                    .iter()
+                    .map(|route| route.socket())
                     .collect::<io::Result<Vec<_>>>()
             })?
             .attempt(|| "opening sockets to send from".to_owned())?;
@@ -91,7 +92,7 @@ impl Sender {
         })
     }
 
-    /// How many packets the kernel took.
+    /// Number of packets that the kernel took.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -101,12 +102,12 @@ impl Drop for Sender {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it has nothing to tell
+            let _ = thread.join(); // it returns nothing
         }
     }
 }
 
-impl Way {
+impl Route {
     fn socket(self) -> io::Result<UdpSocket> {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
         let from = match self {
@@ -135,11 +136,11 @@ fn send(
             return;
         }
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Who comes late does not hurry.
+        // A late sender does not hurry.
         due = due.max(Instant::now() - interval) + gap;
-        for (way, socket) in sockets.iter().enumerate() {
-            let packet = packet(clock::now(), way as u16, target as u16);
-            // That a path does not reach the target is part of what is measured.
+        for (route, socket) in sockets.iter().enumerate() {
+            let packet = packet(clock::now(), route as u16, target as u16);
+            // A path that does not reach the target is part of the measurement.
             if socket.send_to(&packet, (*address, PORT)).is_ok() {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
@@ -147,10 +148,10 @@ fn send(
     }
 }
 
-fn packet(at: Duration, way: u16, target: u16) -> [u8; SIZE] {
+fn packet(at: Duration, route: u16, target: u16) -> [u8; SIZE] {
     let mut bytes = [0; SIZE];
     bytes[..8].copy_from_slice(&(at.as_nanos() as u64).to_be_bytes());
-    bytes[8..10].copy_from_slice(&way.to_be_bytes());
+    bytes[8..10].copy_from_slice(&route.to_be_bytes());
     bytes[10..].copy_from_slice(&target.to_be_bytes());
     bytes
 }
@@ -161,16 +162,16 @@ fn parse(bytes: &[u8], read: Duration) -> Option<Arrival> {
     Some(Arrival {
         sent: Duration::from_nanos(u64::from_be_bytes(time)),
         read,
-        way: u16::from_be_bytes([w0, w1]),
+        route: u16::from_be_bytes([w0, w1]),
         target: u16::from_be_bytes([t0, t1]),
     })
 }
 
-/// Takes what comes to a transit.
+/// A receiver of all packets to a transit.
 #[derive(Debug)]
 pub(super) struct Sink {
     stop: Arc<AtomicBool>,
-    /// When the last packet was sent that came, in ns.
+    /// Time at which the last received packet was sent, in ns.
     last: Arc<AtomicU64>,
     thread: Option<JoinHandle<Vec<Arrival>>>,
 }
@@ -199,7 +200,7 @@ impl Sink {
         })
     }
 
-    /// When the last packet was sent that came up to now; `None` if none has come.
+    /// Returns the time at which the last packet received so far was sent; `None` if none has come.
     pub(super) fn last(&self) -> Option<Duration> {
         match self.last.load(Ordering::Relaxed) {
             0 => None,
@@ -207,7 +208,7 @@ impl Sink {
         }
     }
 
-    /// What has come, in this order.
+    /// Returns the received packets in their order.
     pub(super) fn end(mut self) -> Vec<Arrival> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take();
@@ -245,7 +246,7 @@ fn take(socket: &UdpSocket, stop: &AtomicBool, last: &AtomicU64) -> Vec<Arrival>
                     arrivals.push(arrival);
                 }
             }
-            // What had come before is read first.
+            // Packets that had come before are read first.
             Err(_) if stop.load(Ordering::Relaxed) => return arrivals,
             Err(_) => {}
         }
@@ -257,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_tells_what_it_is() {
+    fn a_packet_contains_its_description() {
         let (sent, read) = (
             Duration::from_nanos(1_234_567_890_123),
             Duration::from_secs(2_000),
@@ -266,7 +267,7 @@ mod tests {
         let want = Arrival {
             sent,
             read,
-            way: 7,
+            route: 7,
             target: 300,
         };
         assert_eq!(parse(&bytes, read), Some(want));

@@ -1,5 +1,5 @@
-//! Full tables from four peers: how long they take, what they cost, how soon a path is left
-//! whose peer is lost, and how many changes are kept up with.
+//! Full tables from four peers. It measures their loading times and costs, the move away from a
+//! lost peer's path, and the rate of changes that the agents follow.
 
 mod churn;
 
@@ -15,13 +15,13 @@ use super::clock;
 use super::daemon::Maker;
 use super::feed::{Done, Feed};
 use super::net::{Peer, Shape};
-use super::packets::{Sender, Sink, Way};
+use super::packets::{Route, Sender, Sink};
 use super::watch::{Change, Watch, What};
 use super::{Place, Sessions, ms};
 use crate::experiment::spec::Control;
 use churn::Latencies;
 
-/// One border: it has all the work.
+/// One border, which has all the work.
 const SHAPE: Shape = Shape {
     borders: 1,
     transits: 4,
@@ -32,10 +32,10 @@ const SHAPE: Shape = Shape {
 const FIRST: Ipv6Addr = Ipv6Addr::new(0x3fff, 0x100, 0, 0, 0, 0, 0, 0);
 /// Time between two packets on the path that is lost.
 const GAP: Duration = Duration::from_micros(250);
-/// Nothing more comes after so long without anything.
+/// Silence after which no more changes come.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Measures the sessions of a run, each in a network of its own; `None` if a signal to stop
+/// Measures the sessions of a run, each in a network of its own. Returns `None` if a signal to stop
 /// came first.
 pub(super) fn measure(
     place: &Place<'_>,
@@ -97,14 +97,14 @@ fn lost() -> Peer {
 }
 
 impl Scale<'_> {
-    /// Brings the sessions up; false, as from all steps, if a signal to stop came first.
+    /// Brings the sessions up. Like all steps it returns false if a signal to stop came first.
     fn connect(&mut self) -> Result<bool, RunError> {
         if !self.bed.wait_for_reflector()? {
             return Ok(false);
         }
         for peer in SHAPE.peers() {
             let mut feed = self.bed.feed_of(peer)?;
-            feed.tell("wait")?;
+            feed.execute("wait")?;
             self.feeds.push(feed);
         }
         Ok(true)
@@ -146,8 +146,8 @@ impl Scale<'_> {
         let last = self.last();
         let tables: Vec<u32> = SHAPE.peers().map(Peer::server_table).collect();
         self.bed.until("all routes", |bed| {
-            // The agent knows of a route before its kernel does; the last of a table is in
-            // when all of it is.
+            // The agent knows a route before its kernel does. The last route of a table means that
+            // the whole table is installed.
             let reached = bed.reached()?.iter().all(|count| *count >= routes);
             tables.iter().try_fold(reached, |all, table| {
                 Ok(all && bed.has_route(*table, last, None)?)
@@ -155,7 +155,7 @@ impl Scale<'_> {
         })
     }
 
-    /// For how long each program used a CPU since it had used it so long.
+    /// CPU time of each program since an earlier reading.
     fn used_since(
         &self,
         before: [Duration; 3],
@@ -196,7 +196,7 @@ impl Scale<'_> {
         self.measured.metric("kernel_memory_bytes", kernel as f64);
     }
 
-    /// One transit is gone without a word, while packets are sent to it.
+    /// Ends one transit without notice, while packets are sent to it.
     fn lose_peer(&mut self) -> Result<bool, RunError> {
         let lost = lost();
         let server = self.bed.node("server")?;
@@ -204,7 +204,7 @@ impl Scale<'_> {
         let at_border = Watch::start(self.bed.node(&lost.border.node())?)?;
         let sink = Sink::start(self.bed.node(&lost.node())?)?;
         let target = Ipv6Addr::from_bits(FIRST.to_bits() | 1);
-        let sender = Sender::start(server, &[Way::From(lost)], &[target], GAP)?;
+        let sender = Sender::start(server, &[Route::From(lost)], &[target], GAP)?;
         if !self
             .bed
             .until("a packet on the path", |_| Ok(sink.last().is_some()))?
@@ -214,7 +214,7 @@ impl Scale<'_> {
         let Some(feed) = self.feeds.last_mut() else {
             return Ok(false);
         };
-        let began = feed.tell("close")?.began;
+        let began = feed.execute("close")?.began;
         let server = changes_of(&watch, lost.server_table(), self.limit);
         let border = changes_of(&at_border, lost.border_table(), self.limit);
         let is_route = |what| matches!(what, What::NoRoute { .. });
@@ -236,15 +236,15 @@ impl Scale<'_> {
         Ok(true)
     }
 
-    /// The lost transit is back.
+    /// Brings the lost transit back.
     fn take_back(&mut self) -> Result<bool, RunError> {
         let Some(feed) = self.feeds.last_mut() else {
             return Ok(false);
         };
         let began = clock::now();
-        feed.tell("open")?;
-        feed.tell("wait")?;
-        feed.tell(&format!("load {FIRST}/48 {}", self.control.routes))?;
+        feed.execute("open")?;
+        feed.execute("wait")?;
+        feed.execute(&format!("load {FIRST}/48 {}", self.control.routes))?;
         if !self.wait_for_all()? {
             return Ok(false);
         }
@@ -282,7 +282,7 @@ impl Scale<'_> {
         Ok(())
     }
 
-    /// Has all transits change routes at the same time, and tells how long that took.
+    /// Makes all transits change routes at the same time, and returns the time that this took.
     fn change_routes(&mut self, duration: Duration) -> Result<Duration, RunError> {
         let rate = self.control.updates / u32::from(SHAPE.transits);
         for (i, feed) in self.feeds.iter_mut().enumerate() {
@@ -299,7 +299,7 @@ impl Scale<'_> {
     }
 }
 
-/// The changes of a table until nothing more of it comes; none if none begins within the limit.
+/// Returns the changes of a table until no more come; none if none begins within the limit.
 fn changes_of(watch: &Watch, table: u32, limit: Duration) -> Vec<Change> {
     let end = Instant::now() + limit;
     let mut changes: Vec<Change> = Vec::new();
@@ -314,15 +314,15 @@ fn changes_of(watch: &Watch, table: u32, limit: Duration) -> Vec<Change> {
     }
 }
 
-/// When the last such change was.
+/// Returns the time of the last change that `is_it` accepts.
 fn last_of(changes: &[Change], is_it: impl Fn(What) -> bool) -> Option<Duration> {
     let found = changes.iter().rev().find(|change| is_it(change.what));
     found.map(|change| change.at)
 }
 
-/// What the kernel needs for its own objects, such as routes, in bytes.
+/// Returns the kernel's memory for its own objects, such as routes, in bytes.
 fn slab() -> u64 {
-    // What was freed shall not count.
+    // Freed memory must not count.
     thread::sleep(Duration::from_millis(200));
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Slab:"));

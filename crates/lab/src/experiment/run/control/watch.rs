@@ -1,4 +1,4 @@
-//! What becomes of the routes of a namespace, as the kernel tells it.
+//! Changes of a namespace's routes, as the kernel notifies of them.
 
 mod message;
 
@@ -25,29 +25,29 @@ pub(super) type Prefix = (Ipv6Addr, u8);
 /// A change of a namespace's IPv6 routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// When this program was told, which is just after the kernel did it.
+    /// Time of this program's notification, just after the kernel's change.
     pub(super) at: Duration,
     pub(super) table: u32,
     pub(super) what: What,
 }
 
-/// What changed.
+/// The object of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// There is a route now, perhaps in place of another.
+    /// A route was added, perhaps in place of another.
     Route {
         prefix: Prefix,
         gateway: Option<Ipv6Addr>,
     },
-    /// A route is gone.
+    /// A route was removed.
     NoRoute { prefix: Prefix },
-    /// There is a policy rule now that looks the table up.
+    /// A policy rule that looks the table up was added.
     Rule,
-    /// Such a rule is gone.
+    /// A policy rule that looks the table up was removed.
     NoRule,
 }
 
-/// Watches from its start until it is dropped.
+/// A watch from its start until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     changes: Receiver<Change>,
@@ -58,9 +58,9 @@ pub(super) struct Watch {
 
 /// Bits of the groups `RTNLGRP_IPV6_ROUTE` (11) and `RTNLGRP_IPV6_RULE` (19).
 const GROUPS: u32 = 1 << 10 | 1 << 18;
-/// Changes of some 100,000 routes that nobody has read yet.
+/// Room for changes of about 100,000 routes that nobody has read yet.
 const BUFFER: usize = 256 << 20;
-/// How soon a watch notices that it is to end.
+/// Time within which a watch notices that it must end.
 const TICK: Duration = Duration::from_millis(50);
 
 impl Watch {
@@ -86,23 +86,23 @@ impl Watch {
         })
     }
 
-    /// The next change before `deadline`.
+    /// Returns the next change before `deadline`.
     pub(super) fn next(&self, deadline: Instant) -> Option<Change> {
         let left = deadline.saturating_duration_since(Instant::now());
         self.changes.recv_timeout(left).ok()
     }
 
-    /// Forgets what has happened up to now.
+    /// Forgets all changes up to now.
     pub(super) fn forget(&self) {
         while self.changes.try_recv().is_ok() {}
     }
 
-    /// All changes up to now.
+    /// Returns all changes up to now.
     pub(super) fn take(&self) -> Vec<Change> {
         self.changes.try_iter().collect()
     }
 
-    /// Whether the kernel had more to tell than was read.
+    /// Whether the kernel had more notifications than were read.
     pub(super) fn has_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it has nothing to tell
+            let _ = thread.join(); // it returns nothing
         }
     }
 }
@@ -135,7 +135,7 @@ fn watch(socket: &OwnedFd, changes: &Sender<Change>, lost: &AtomicBool, stop: &A
             Ok((_, length)) => {
                 let at = clock::now();
                 for (table, what) in message::parse(&buffer[..length]) {
-                    // Whoever watches may have had enough.
+                    // The watch may already have ended.
                     let _ = changes.send(Change { at, table, what });
                 }
             }

@@ -1,5 +1,6 @@
-//! Peers announce and withdraw overlapping prefixes at random while the content server sends to
-//! all of them in every way: does a packet come to a peer that does not advertise its prefix?
+//! Peers announce and withdraw overlapping prefixes at random, while the content server sends to
+//! all of them by every route. The measurement counts packets to a peer that does not advertise
+//! their prefix.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -14,9 +15,9 @@ use super::super::measured::Measured;
 use super::bed::{Bed, Setup};
 use super::daemon::Maker;
 use super::feed::Feed;
-use super::history::{Fact, Times, Word};
+use super::history::{Announcement, Fact, Times};
 use super::net::{Peer, Shape};
-use super::packets::{Arrival, Sender, Sink, Way};
+use super::packets::{Arrival, Route, Sender, Sink};
 use super::watch::{Change, Prefix, Watch, What};
 use super::{MAIN, Place, Sessions, ms, quantile};
 
@@ -28,9 +29,9 @@ const SHAPE: Shape = Shape {
 
 /// Time between two changes.
 const STEP: Duration = Duration::from_millis(4);
-/// In which one packet goes each way to each target.
+/// Time in which one packet goes by each route to each target.
 const ROUND: Duration = Duration::from_millis(20);
-/// After the last change, until everything has followed.
+/// Time after the last change until everything has followed.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Measures the sessions of a run; `None` if a signal to stop came first.
@@ -54,7 +55,7 @@ pub(super) fn measure(
     let mut feeds = Vec::new();
     for peer in &peers {
         let mut feed = bed.feed_of(*peer)?;
-        feed.tell("wait")?;
+        feed.execute("wait")?;
         feeds.push(feed);
     }
     while let Some(mut session) = sessions.next() {
@@ -68,8 +69,8 @@ pub(super) fn measure(
     Ok(Some(()))
 }
 
-/// The prefixes, of three lengths that contain each other; no length is longer than a border
-/// takes.
+/// Returns the prefixes, of three lengths that contain each other. No length is longer than a
+/// border takes.
 fn prefixes() -> Vec<Prefix> {
     let prefix = |second: u16, third: u16, length: u8| {
         (Ipv6Addr::new(0x3fff, second, third, 0, 0, 0, 0, 0), length)
@@ -85,9 +86,9 @@ fn prefixes() -> Vec<Prefix> {
     all
 }
 
-/// An address that this prefix is the longest for.
+/// Returns an address for which this prefix is the longest.
 fn target((address, length): Prefix) -> Ipv6Addr {
-    // Beyond what the longer prefixes within it have.
+    // Beyond the addresses of the longer prefixes within it.
     let beyond = match length {
         32 => 0xff00_u128 << 80,
         40 => 0xff_u128 << 80,
@@ -100,28 +101,28 @@ fn covers((address, length): Prefix, target: Ipv6Addr) -> bool {
     (address.to_bits() ^ target.to_bits()) >> (128 - u32::from(length)) == 0
 }
 
-/// Everything that goes on at once.
+/// All parts that run at once.
 struct Fuzz {
     peers: Vec<Peer>,
     prefixes: Vec<Prefix>,
     targets: Vec<Ipv6Addr>,
-    ways: Vec<Way>,
+    routes: Vec<Route>,
     server: Watch,
     borders: Vec<Watch>,
     sinks: Vec<Sink>,
     sender: Sender,
     random: ChaCha8Rng,
-    /// What each peer has said of each prefix.
-    words: BTreeMap<(usize, usize), Vec<Word>>,
+    /// The announcements and withdrawals of each peer for each prefix.
+    announcements: BTreeMap<(usize, usize), Vec<Announcement>>,
 }
 
 impl Fuzz {
     fn start(bed: &Bed, peers: &[Peer], seed: u64) -> Result<Self, RunError> {
         let prefixes = prefixes();
         let targets: Vec<Ipv6Addr> = prefixes.iter().copied().map(target).collect();
-        let mut ways = vec![Way::Plain];
-        ways.extend(peers.iter().map(|peer| Way::From(*peer)));
-        ways.extend(peers.iter().map(|peer| Way::Marked(*peer)));
+        let mut routes = vec![Route::Plain];
+        routes.extend(peers.iter().map(|peer| Route::From(*peer)));
+        routes.extend(peers.iter().map(|peer| Route::Marked(*peer)));
         let node = |name: &str| bed.node(name);
         let watch = |border: super::net::Border| Watch::start(node(&border.node())?);
         let borders = SHAPE.borders().map(watch).collect::<Result<_, _>>()?;
@@ -131,17 +132,17 @@ impl Fuzz {
             server: Watch::start(node("server")?)?,
             borders,
             sinks,
-            sender: Sender::start(node("server")?, &ways, &targets, ROUND)?,
+            sender: Sender::start(node("server")?, &routes, &targets, ROUND)?,
             peers: peers.to_vec(),
             prefixes,
             targets,
-            ways,
+            routes,
             random: ChaCha8Rng::seed_from_u64(seed),
-            words: BTreeMap::new(),
+            announcements: BTreeMap::new(),
         })
     }
 
-    /// Changes something again and again; false if a signal to stop came first.
+    /// Makes one change after another. Returns false if a signal to stop came first.
     fn run(&mut self, bed: &Bed, feeds: &mut [Feed], duration: Duration) -> Result<bool, RunError> {
         let began = Instant::now();
         let mut due = began;
@@ -153,7 +154,7 @@ impl Fuzz {
             due += STEP;
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
-        // In the end nobody advertises anything: so it is for the next session, too.
+        // In the end no peer advertises anything, as the next session expects.
         for (peer, feed) in feeds.iter_mut().enumerate() {
             for prefix in 0..self.prefixes.len() {
                 if self.is_announced(peer, prefix) {
@@ -173,10 +174,10 @@ impl Fuzz {
     }
 
     fn is_announced(&self, peer: usize, prefix: usize) -> bool {
-        let words = self.words.get(&(peer, prefix));
-        words
-            .and_then(|words| words.last())
-            .is_some_and(|word| word.announced)
+        let announcements = self.announcements.get(&(peer, prefix));
+        announcements
+            .and_then(|all| all.last())
+            .is_some_and(|last| last.announced)
     }
 
     fn say(
@@ -188,9 +189,9 @@ impl Fuzz {
     ) -> Result<(), RunError> {
         let word = if announced { "announce" } else { "withdraw" };
         let (address, length) = self.prefixes[prefix];
-        let at = feed.tell(&format!("{word} {address}/{length}"))?.began;
-        let words = self.words.entry((peer, prefix)).or_default();
-        words.push(Word { at, announced });
+        let at = feed.execute(&format!("{word} {address}/{length}"))?.began;
+        let announcements = self.announcements.entry((peer, prefix)).or_default();
+        announcements.push(Announcement { at, announced });
         Ok(())
     }
 
@@ -200,7 +201,7 @@ impl Fuzz {
         let watches = || self.borders.iter().chain([&self.server]);
         if watches().any(Watch::has_lost) {
             return Err(RunError::TestBed {
-                what: "the kernel told more of routes than was read".to_owned(),
+                what: "the kernel sent more notifications of routes than were read".to_owned(),
                 said: "its buffer was full".to_owned(),
             });
         }
@@ -211,20 +212,20 @@ impl Fuzz {
             peers: self.peers,
             prefixes: self.prefixes,
             targets: self.targets,
-            ways: self.ways,
-            words: self.words,
+            routes: self.routes,
+            announcements: self.announcements,
             sent,
         })
     }
 }
 
-/// All that was seen.
+/// All observations.
 struct Outcome {
     peers: Vec<Peer>,
     prefixes: Vec<Prefix>,
     targets: Vec<Ipv6Addr>,
-    ways: Vec<Way>,
-    words: BTreeMap<(usize, usize), Vec<Word>>,
+    routes: Vec<Route>,
+    announcements: BTreeMap<(usize, usize), Vec<Announcement>>,
     borders: Vec<Vec<Change>>,
     server: Vec<Change>,
     arrivals: Vec<Vec<Arrival>>,
@@ -239,15 +240,15 @@ impl Outcome {
         for (peer, arrivals) in self.arrivals.iter().enumerate() {
             for arrival in arrivals {
                 wrong += u32::from(!self.is_right(&border, peer, arrival));
-                if let Some(Way::From(of)) = self.ways.get(usize::from(arrival.way)) {
+                if let Some(Route::From(of)) = self.routes.get(usize::from(arrival.route)) {
                     strayed += u32::from(*of != self.peers[peer]);
                     late += u32::from(!self.is_right(&server, peer, arrival));
                 }
             }
         }
         let arrived: usize = self.arrivals.iter().map(Vec::len).sum();
-        let words: usize = self.words.values().map(Vec::len).sum();
-        measured.metric("changes", words as f64);
+        let announcements: usize = self.announcements.values().map(Vec::len).sum();
+        measured.metric("changes", announcements as f64);
         measured.metric("packets_sent", self.sent as f64);
         measured.metric("packets_arrived", arrived as f64);
         measured.metric("wrong_peer", f64::from(wrong));
@@ -270,11 +271,15 @@ impl Outcome {
     }
 
     fn times(&self, facts: impl Fn(usize, usize) -> Vec<Fact>) -> BTreeMap<(usize, usize), Times> {
-        let times = |key: &(usize, usize)| Times::new(&self.words[key], &facts(key.0, key.1));
-        self.words.keys().map(|key| (*key, times(key))).collect()
+        let times =
+            |key: &(usize, usize)| Times::new(&self.announcements[key], &facts(key.0, key.1));
+        self.announcements
+            .keys()
+            .map(|key| (*key, times(key)))
+            .collect()
     }
 
-    /// Whether the peer advertised what covers the packet's target on its way.
+    /// Whether the peer advertised a prefix of the packet's target while it was on its way.
     fn is_right(
         &self,
         times: &BTreeMap<(usize, usize), Times>,
@@ -288,7 +293,8 @@ impl Outcome {
             .any(|times| times.allow(arrival.sent, arrival.read))
     }
 
-    /// When the peer's border had a way to it, in its table or as the best path.
+    /// Returns the times when the peer's border had a route to it, in its table or as the best
+    /// path.
     fn at_border(&self, peer: usize, prefix: usize) -> Vec<Fact> {
         let (peer, prefix) = (self.peers[peer], self.prefixes[prefix]);
         let changes = &self.borders[usize::from(peer.border.0) - 1];
@@ -325,7 +331,7 @@ impl Outcome {
         facts
     }
 
-    /// When the server had the route in the path's table.
+    /// Returns the times when the server had the route in the path's table.
     fn at_server(&self, peer: usize, prefix: usize) -> Vec<Fact> {
         let (peer, prefix) = (self.peers[peer], self.prefixes[prefix]);
         let of_table = self

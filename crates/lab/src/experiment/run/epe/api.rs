@@ -1,4 +1,4 @@
-//! The agents' API (`docs/egress-api.md`), as far as the lab asks.
+//! The part of the agents' API (`docs/egress-api.md`) that the lab uses.
 
 use std::io::{self, Read, Write};
 use std::net::Ipv6Addr;
@@ -17,21 +17,21 @@ pub(crate) struct Agent {
     socket: PathBuf,
 }
 
-/// The agent in short.
+/// A summary of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Status {
-    /// Paths and lookups are complete.
+    /// Whether paths and lookups are complete.
     pub(crate) ready: bool,
-    /// What an operator should know of.
+    /// Problems that an operator should know.
     pub(crate) problems: Vec<String>,
 }
 
-/// Which paths reach a client.
+/// The paths that reach a client.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Lookup {
-    /// The path that plain packets take; `None` where that is not known.
+    /// The path that plain packets take; `None` if it is unknown.
     pub(crate) best: Option<String>,
-    /// Those that are not down.
+    /// Paths that are not down.
     pub(crate) paths: Vec<Reach>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Lookup {
 pub(crate) struct Reach {
     /// The path's name.
     pub(crate) name: String,
-    /// What it may be used for.
+    /// Permitted use of the path.
     pub(crate) state: EgressState,
 }
 
-/// What a path may be used for.
+/// Permitted use of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EgressState {
-    /// Everything.
+    /// Every use.
     Up,
-    /// What uses it already.
+    /// The present users of the path alone.
     Draining,
-    /// Nothing.
+    /// No use.
     Down,
 }
 
@@ -66,12 +66,12 @@ impl Agent {
         self.get("/v1/status")
     }
 
-    /// `GET /v1/lookup` of a client.
+    /// Requests `GET /v1/lookup` for a client.
     pub(crate) fn lookup(&self, client: Ipv6Addr) -> Result<Lookup, RunError> {
         self.get(&format!("/v1/lookup?client={client}"))
     }
 
-    /// The answer to a GET.
+    /// Returns the answer to a GET.
     ///
     /// # Errors
     /// If the agent does not answer, or not as documented.
@@ -83,10 +83,10 @@ impl Agent {
         })
     }
 
-    /// Sends a request with a JSON body, or none if `body` is empty, and gives the answer's body.
+    /// Sends a request with a JSON body, or none if `body` is empty. Returns the answer's body.
     ///
     /// # Errors
-    /// If the agent does not answer, or refuses: with what it says.
+    /// If the agent does not answer, or refuses; the error has its message.
     pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> Result<String, RunError> {
         let answer = self
             .exchange(method, path, body)
@@ -110,7 +110,7 @@ impl Agent {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        // To HTTP/1.0 an answer comes whole and ends with its connection.
+        // An HTTP/1.0 answer comes whole and ends with its connection.
         let mut request = format!("{method} {path} HTTP/1.0\r\nHost: egress\r\n");
         if !body.is_empty() {
             request += "Content-Type: application/json\r\n";
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks an agent that gives this answer, and what it was asked.
+    /// Asks an agent with this answer. Returns the result and the request.
     fn ask(answer: &'static str) -> (Result<Lookup, RunError>, String) {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("api.sock");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_tells_paths_and_the_best() {
+    fn a_lookup_returns_paths_and_the_best() {
         let (found, asked) = ask(
             "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{\"client\":\"::1/128\",\"best\":\"a\",\"paths\":[{\"name\":\"a\",\"state\":\"draining\"}]}",
         );
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_refuses_is_told() {
+    fn a_refusal_of_the_agent_is_reported() {
         let (found, _) = ask("HTTP/1.0 404 Not Found\r\n\r\n{\"error\":\"no such path\"}\n");
         let error = found.unwrap_err().to_string();
         assert!(

@@ -1,4 +1,4 @@
-//! What of the content arrives when.
+//! Arrival times of content.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,16 +11,16 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use super::super::error::{Attempt, RunError};
 use crate::experiment::record::Point;
 
-/// A pipe into which a client writes what it gets, read as fast as that comes.
+/// A pipe into which a client writes its content, read as fast as that comes.
 #[derive(Debug)]
 pub(super) struct Pipe {
     path: PathBuf,
     reader: JoinHandle<io::Result<Arrivals>>,
-    /// Keeps the reader from waiting for ever where nobody writes.
+    /// Keeps the reader from waiting without end if nobody writes.
     writer: File,
 }
 
-/// Bytes of content that had come, at ascending times since the client's start.
+/// Bytes of content received at ascending times since the client's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrivals(Vec<(Duration, u64)>);
 
@@ -39,7 +39,7 @@ impl Pipe {
             let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
             file.map(File::from).map_err(io::Error::from).attempt(what)
         };
-        // Without this the end for writing could not be opened before somebody reads.
+        // Without this the writing end could not be opened before somebody reads.
         let unblocked = open(OFlags::RDONLY | OFlags::NONBLOCK)?;
         let writer = open(OFlags::WRONLY)?;
         let mut content = open(OFlags::RDONLY)?;
@@ -66,7 +66,7 @@ impl Pipe {
         })
     }
 
-    /// All that came; the client has ended.
+    /// Returns all arrivals; the client must have ended.
     ///
     /// # Errors
     /// If the pipe could not be read.
@@ -83,7 +83,7 @@ impl Pipe {
 }
 
 impl Arrivals {
-    /// Rate in Mbit/s over each whole second from the first byte on.
+    /// Returns the rate in Mbit/s over each whole second from the first byte on.
     pub(super) fn seconds(&self) -> Vec<f64> {
         let Some(&(first, _)) = self.0.first() else {
             return Vec::new();
@@ -94,18 +94,19 @@ impl Arrivals {
             .collect()
     }
 
-    /// Rate in Mbit/s over each `step` seconds from the client's start on, at their ends.
+    /// Returns the rate in Mbit/s over each `step` seconds from the client's start on, at their
+    /// ends.
     pub(super) fn series(&self, step: f64) -> Vec<Point> {
         self.rates(Duration::ZERO, step)
     }
 
-    /// The longest time in which nothing came, between the first byte and the last.
+    /// Returns the longest time without content, between the first byte and the last.
     pub(super) fn longest_gap(&self) -> Option<Duration> {
         let gaps = self.0.windows(2).map(|pair| pair[1].0 - pair[0].0);
         gaps.max()
     }
 
-    /// When the last content came.
+    /// Returns the time of the last content.
     pub(super) fn last(&self) -> Duration {
         self.0.last().map_or(Duration::ZERO, |(at, _)| *at)
     }
@@ -126,7 +127,7 @@ impl Arrivals {
     }
 }
 
-/// To a thousandth, the least that matters of seconds and Mbit/s.
+/// Rounds to a thousandth, the smallest relevant part of seconds and Mbit/s.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gives_what_was_written() {
+    fn a_pipe_returns_the_written_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         let pipe = Pipe::create(&path).unwrap();

@@ -1,4 +1,4 @@
-//! How the links change in mid-transfer.
+//! Changes of the links in mid-transfer.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::experiment::record::Links;
 use crate::experiment::spec::{Event, PAUSE, Pattern};
 use hikyaku_emulator::link::ChangePair;
 
-/// What a pattern has `links` do `at` so long after the start, and at its multiples as far as `until`.
+/// Returns the changes of `links` by a pattern. They come `at` after the start, and at its
+/// multiples up to `until`.
 ///
 /// # Errors
 /// If a key cannot be read.
@@ -53,7 +54,7 @@ pub(super) fn changes(
     Ok(changes)
 }
 
-/// Has both directions change.
+/// Adds a change of both directions.
 fn push(pair: &mut ChangePair, at: Duration, table: &toml::Table) -> Result<(), RunError> {
     let patch = patch(table)?;
     for direction in [&mut pair.up, &mut pair.down] {
@@ -69,7 +70,7 @@ fn key(name: &str, value: &str) -> toml::Table {
     toml::Table::from_iter([(name.to_owned(), value.into())])
 }
 
-/// What a table of a link's keys changes.
+/// Returns the changes by a table of a link's keys.
 fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
     let patch = LinkPatch::deserialize(table.clone());
     patch.map_err(|error| RunError::Arguments(error.message().to_owned()))

@@ -1,23 +1,23 @@
-//! What daemons and agents of the test bed are configured to.
+//! Configurations of the test bed's daemons and agents.
 
 use std::net::Ipv6Addr;
 use std::path::Path;
 
 use super::Side;
 
-/// The client.
+/// Address of the client.
 pub(crate) const CLIENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 1);
 
-/// What its ISP announces.
+/// Prefix that the client's ISP announces.
 pub(crate) const CLIENT_PREFIX: &str = "2001:db8:c::/48";
 
 /// The content server's default address, whose packets take BGP's best path.
 pub(crate) const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x10);
 
-/// Where each GoBGP daemon waits for `gobgp`, in its own namespace.
+/// Address at which each GoBGP daemon waits for `gobgp`, in its own namespace.
 pub(super) const GOBGP_API: &str = "127.0.0.1:50051";
 
-/// What FlowStats writes, in the test bed's directory.
+/// Output file of FlowStats, in the test bed's directory.
 pub(super) const FLOW_STATS: &str = "flows.jsonl";
 
 /// The content AS.
@@ -58,7 +58,8 @@ pub(super) fn agent(node: &str, socket: &Path, directory: &Path) -> String {
     )
 }
 
-/// GoBGP as one that reflects the content AS's VPN routes, and the borders' best paths.
+/// Configuration of GoBGP as a reflector of the content AS's VPN routes and the borders' best
+/// paths.
 fn reflector() -> String {
     let mut text = global(ASN, "192.0.2.53");
     for client in ["2001:db8:5::b1", "2001:db8:5::b2", "2001:db8:5::10"] {
@@ -71,7 +72,7 @@ fn reflector() -> String {
 
 const FAMILIES: [&str; 3] = ["ipv6-unicast", "l3vpn-ipv6-unicast", "l3vpn-ipv4-unicast"];
 
-/// The client's ISP, which prefers to be reached by transit A.
+/// Configuration of the client's ISP, which prefers transit A for packets to it.
 fn isp() -> String {
     let mut text = global(ISP, "198.51.100.9");
     text += "[global.apply-policy.config]\nexport-policy-list = [\"prefer-a\"]\n\
@@ -88,8 +89,8 @@ fn isp() -> String {
     text + &format!("as = \"{ISP}\"\nrepeat-n = 1\n")
 }
 
-/// A transit between the content AS and the ISP; `csp` and `isp` are the parts that its
-/// networks differ in.
+/// Configuration of a transit between the content AS and the ISP. Its networks differ in the parts
+/// `csp` and `isp`.
 fn transit(asn: u32, router_id: &str, csp: &str, isp: &str) -> String {
     let border = format!("2001:db8:{csp}::2");
     let isp = format!("2001:db8:{isp}::1");
@@ -102,7 +103,7 @@ fn global(asn: u32, router_id: &str) -> String {
     format!("[global.config]\nas = {asn}\nrouter-id = \"{router_id}\"\n")
 }
 
-/// Who opens a session.
+/// The side that opens a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opens {
     We,
@@ -116,8 +117,8 @@ fn neighbor(address: &str, asn: u32, opens: Opens, families: &[&str]) -> String 
          [neighbors.timers.config]\nconnect-retry = 1\n",
         opens == Opens::They
     );
-    // GoBGP marks the end of what it had to tell with graceful restart alone, and agents are
-    // ready only then. Transits do without: what they lose is to be gone at once.
+    // GoBGP marks the end of its routes with graceful restart alone, and agents are ready only
+    // then. Transits do without it, since their lost routes must vanish at once.
     let marks_end = asn == ASN && families.len() > 1;
     if marks_end {
         text += "[neighbors.graceful-restart.config]\nenabled = true\nrestart-time = 5\n";

@@ -1,4 +1,4 @@
-//! What happens to the path by transit A in mid-transfer, besides changes of its link.
+//! Events of the path by transit A in mid-transfer, besides changes of its link.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -13,49 +13,50 @@ use super::config::GOBGP_API;
 use super::{Side, TestBed};
 use crate::experiment::spec::Event;
 
-/// An event of a session, which is undone when the session ends, and what transit A carried.
+/// An event of a session, which is undone at the session's end, and the bytes that transit A
+/// carried.
 #[derive(Debug)]
-pub(super) struct Story {
+pub(super) struct RunningEvent {
     event: Event,
-    /// Dropped: the session is over.
+    /// Dropped at the end of the session.
     over: Sender<()>,
-    /// When it was begun with, and when that was done.
+    /// Times of the event's begin and of its completion.
     thread: JoinHandle<Result<Option<[Instant; 2]>, RunError>>,
-    /// Bytes that the links had delivered to the client.
+    /// Bytes that the links had delivered to the client, by time.
     carried: RefCell<Vec<(Instant, [u64; 2])>>,
 }
 
 /// Time between two flaps.
 const FLAP: Duration = Duration::from_millis(200);
 
-/// What the way from a border to the client takes at most, with its queues: so long after a
-/// peer was lost, what was sent to it before has come.
+/// Largest time from a border to the client, with queues. So long after a peer's loss, all packets
+/// sent to it before have arrived.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Bytes that are more than a probe.
+/// Bytes that exceed a probe.
 const SOME_CONTENT: u64 = 10_000;
 
-/// The policy that an experiment sets.
+/// Path of the policy that an experiment sets.
 const POLICY: &str = "/v1/policies/experiment";
 
-impl Story {
-    /// Has the event happen `at` so long from now.
+impl RunningEvent {
+    /// Begins the event `at` after now.
     ///
     /// # Errors
     /// If no thread can be started.
     pub(super) fn begin(event: Event, at: Duration, bed: &TestBed) -> Result<Self, RunError> {
-        let mut deed = Deed::new(event, bed);
+        let mut action = Action::new(event, bed);
         let (over, ended) = channel();
         let work = move || {
             if ended.recv_timeout(at) != Err(RecvTimeoutError::Timeout) {
                 return Ok(None);
             }
             let begun = Instant::now();
-            deed.set(true)?;
+            action.set(true)?;
             let done = Instant::now();
-            let gone_on = deed.go_on(&ended);
-            // The test bed is another job's next.
-            deed.set(false)?;
+            let gone_on = action.go_on(&ended);
+            // The test bed belongs to another job next.
+            action.set(false)?;
             gone_on?;
             Ok(Some([begun, done]))
         };
@@ -71,13 +72,13 @@ impl Story {
         })
     }
 
-    /// Takes down what the links have delivered up to now.
+    /// Notes the bytes that the links have delivered so far.
     pub(super) fn saw(&self, bytes: [u64; 2]) {
         self.carried.borrow_mut().push((Instant::now(), bytes));
     }
 
-    /// Undoes the event. After the loss of a peer it tells what still came by way of it, after a policy
-    /// how long it took until something came by the other way.
+    /// Undoes the event and records its effect. After a peer's loss it counts the bytes that still
+    /// came by that peer. After a policy it measures the time until content came by the other path.
     ///
     /// # Errors
     /// If the event could not be done or undone.
@@ -107,7 +108,7 @@ impl Story {
     }
 }
 
-/// What link a carried after a time; `None` if nobody looked twice after it.
+/// Returns the bytes that link a carried after a time; `None` without two samples after it.
 fn after(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<u64> {
     let mut later = carried.iter().filter(|(at, _)| *at >= from);
     let (_, [first, _]) = later.next()?;
@@ -115,7 +116,7 @@ fn after(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<u64> {
     Some(last - first)
 }
 
-/// How long after a time content was first seen to have come by link b; `None` if never.
+/// Returns the time after `from` at which content first came by link b; `None` if never.
 fn followed(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<Duration> {
     let earlier = carried.iter().take_while(|(at, _)| *at <= from);
     let before = earlier.last().map_or(0, |(_, [_, b])| *b);
@@ -124,22 +125,22 @@ fn followed(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<Duration> 
     Some(*at - from)
 }
 
-/// How an event is done and undone.
-enum Deed {
-    /// The links' changes do all.
+/// The action that does or undoes an event.
+enum Action {
+    /// None: the links' changes do everything.
     Nothing,
-    /// The commands that take the peer's session down, and bring it up again.
+    /// Commands that take the peer's session down, and bring it up again.
     Peer {
         down: Box<Command>,
         up: Box<Command>,
     },
-    /// The border drains the path, once or again and again.
+    /// The border drains the path, once or repeatedly.
     Drain { border: Agent, flaps: bool },
-    /// A policy at the content server's agent has everybody use the path by transit B.
+    /// A policy at the content server's agent moves all clients to the path by transit B.
     Policy { server: Agent },
 }
 
-impl Deed {
+impl Action {
     fn new(event: Event, bed: &TestBed) -> Self {
         let drain = |flaps| Self::Drain {
             border: bed.agent(Side::A.border()),
@@ -193,10 +194,10 @@ impl Deed {
         }
     }
 
-    /// Goes on until the session is over.
+    /// Repeats the event until the session is over.
     fn go_on(&mut self, ended: &Receiver<()>) -> Result<(), RunError> {
         if !matches!(self, Self::Drain { flaps: true, .. }) {
-            // Nobody sends: it waits for the sender to be gone.
+            // Nobody sends; it waits until the sender is dropped.
             let _ = ended.recv();
             return Ok(());
         }
@@ -209,7 +210,7 @@ impl Deed {
     }
 }
 
-/// `gobgp` in transit A, for its session with the border.
+/// A `gobgp` command in transit A, for its session with the border.
 fn neighbor(bed: &TestBed, what: &str) -> Command {
     let transit = bed.node(Side::A.path());
     let mut command = transit.command("gobgp".as_ref());
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_before_the_grace_was_over_is_not_wrong() {
+    fn packets_within_the_grace_are_not_wrong() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let carried = [(0, 100), (10, 200), (20, 230), (30, 230)].map(|(ms, a)| (at(ms), [a, 7]));

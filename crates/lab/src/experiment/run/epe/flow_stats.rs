@@ -1,4 +1,4 @@
-//! What SRv6 FlowStats counted at the content server.
+//! Byte counts of SRv6 FlowStats at the content server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,10 +24,10 @@ pub(super) const STEP: f64 = 1.0;
 /// Packets that follow BGP's best path, without SRv6.
 pub(super) const BEST: &str = "best";
 
-/// What SRv6 adds to a packet: an IPv6 header and a routing header of one segment.
+/// Bytes that SRv6 adds to a packet: an IPv6 header and a routing header of one segment.
 const ENCAPSULATION: u64 = 40 + 24;
 
-/// A line of the JSON output, as far as it matters here.
+/// The fields of the JSON output that matter here.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Line {
     time: String,
@@ -37,7 +37,7 @@ pub(super) struct Line {
     bytes: u64,
 }
 
-/// The file that FlowStats writes, from where the last session has left it.
+/// The output file of FlowStats, from the end of the last session on.
 #[derive(Debug)]
 pub(super) struct FlowStats {
     path: PathBuf,
@@ -52,12 +52,12 @@ impl FlowStats {
         }
     }
 
-    /// The lines since the last call.
+    /// Returns the lines since the last call.
     ///
     /// # Errors
     /// If the file cannot be read or has other lines.
     pub(super) fn lines(&mut self) -> Result<Vec<Line>, RunError> {
-        let what = || format!("reading what FlowStats wrote to {}", self.path.display());
+        let what = || format!("reading the output of FlowStats in {}", self.path.display());
         let mut file = File::open(&self.path).attempt(what)?;
         file.seek(SeekFrom::Start(self.read)).attempt(what)?;
         let mut text = String::new();
@@ -75,8 +75,8 @@ impl FlowStats {
     }
 }
 
-/// Mbit/s to the client by path over each [`STEP`] since `began`, at its end: of inner frames,
-/// as they would be without SRv6.
+/// Returns the rates in Mbit/s to the client by path over each [`STEP`] since `began`, at its end.
+/// They are of inner frames, as without SRv6.
 pub(super) fn by_path(lines: &[Line], began: OffsetDateTime) -> BTreeMap<&'static str, Vec<Point>> {
     let mut bytes: BTreeMap<&'static str, BTreeMap<usize, u64>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.dst == Some(CLIENT)) {
@@ -111,7 +111,7 @@ pub(super) fn by_path(lines: &[Line], began: OffsetDateTime) -> BTreeMap<&'stati
         .collect()
 }
 
-/// All paths together; they have the same times.
+/// Sums up all paths, which have the same times.
 pub(super) fn sum<'a>(paths: impl Iterator<Item = &'a Vec<Point>>) -> Vec<Point> {
     let mut sum: Vec<Point> = Vec::new();
     for series in paths {
@@ -123,7 +123,7 @@ pub(super) fn sum<'a>(paths: impl Iterator<Item = &'a Vec<Point>>) -> Vec<Point>
     sum
 }
 
-/// The path of a SID; `None` where there is none.
+/// Returns the path of a SID; `None` without a SID.
 fn path_of(sid: Option<Ipv6Addr>) -> Option<&'static str> {
     let sid = sid?;
     let side = Side::ALL.into_iter().find(|side| side.sid() == sid)?;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_by_path_and_time_without_srv6() {
+    fn bytes_are_counted_by_path_and_time_without_srv6() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("flows.jsonl");
         let client = "2001:db8:c::1";

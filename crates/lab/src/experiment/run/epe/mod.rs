@@ -1,7 +1,7 @@
 //! The paper's test bed: a content AS with two egress peers (topology `epe`).
 //!
-//! [`TestBed`] is the network with its BGP daemons and egress agents, ready for clients.
-//! Servers and clients are started in its namespaces by whoever measures.
+//! [`TestBed`] is the network with its BGP daemons and egress agents, ready for clients. Its users
+//! start servers and clients in its namespaces.
 
 mod api;
 mod arrivals;
@@ -34,11 +34,11 @@ pub(super) use side::Side;
 /// Name of the topology.
 pub(super) const TOPOLOGY: &str = "epe";
 
-/// How long daemons and agents may take until the client is reached over all paths.
+/// Time that daemons and agents may take until the client is reached over all paths.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// A running content AS. Dropping it ends all that runs in it and removes the namespaces; what
-/// a killed lab leaves of it is found by `lab clean`, since everything is inside of these.
+/// A running content AS. A drop ends all programs inside and removes the namespaces. After a kill,
+/// `lab clean` finds all of it, since everything is inside of them.
 #[derive(Debug)]
 pub(super) struct TestBed {
     // The order is that of dropping: programs before their namespaces.
@@ -47,19 +47,19 @@ pub(super) struct TestBed {
     pub(super) network: Network,
     /// The program `hikyaku-egress`.
     egress: PathBuf,
-    /// Of configurations, sockets, state and logs.
+    /// Directory of configurations, sockets, state and logs.
     directory: PathBuf,
 }
 
 impl TestBed {
-    /// Builds the network and starts everything in it but servers and clients: GoBGP as route
-    /// reflector, in both transits and in the client's ISP, `hikyaku-egress border` on both
-    /// borders, `hikyaku-egress server` on the content server. Returns when the content server
-    /// can send to the client over each path.
+    /// Builds the network and starts everything in it but servers and clients. GoBGP runs as route
+    /// reflector, in both transits and in the client's ISP. `hikyaku-egress border` runs on both
+    /// borders, and `hikyaku-egress server` on the content server. The call returns when the
+    /// content server can send to the client over each path.
     ///
     /// # Errors
-    /// Without privileges, gobgpd or `hikyaku-egress`, or if something does not come up within
-    /// a minute; the error has the end of what that wrote to its log.
+    /// Without privileges, gobgpd or `hikyaku-egress`, or if a part does not come up within a
+    /// minute. The error has the end of that part's log.
     pub(super) fn open(directory: PathBuf) -> Result<Self, RunError> {
         let spec =
             TopologySpec::load(TOPOLOGY).map_err(|error| RunError::Arguments(error.to_string()))?;
@@ -84,8 +84,8 @@ impl TestBed {
         Ok(bed)
     }
 
-    /// The namespace of a node of the topology: `client`, `server`, `reflector`, `asbr1`,
-    /// `asbr2`, `transit-a`, `transit-b` or `isp`.
+    /// Returns the namespace of a node of the topology. The nodes are `client`, `server`,
+    /// `reflector`, `asbr1`, `asbr2`, `transit-a`, `transit-b` and `isp`.
     pub(super) fn node(&self, name: &str) -> &Netns {
         let Some(netns) = self.network.node(name) else {
             unreachable!("the topology has no node `{name}`");
@@ -93,7 +93,7 @@ impl TestBed {
         netns
     }
 
-    /// An emulated link; up is from the client to the server.
+    /// Returns an emulated link; up is from the client to the server.
     pub(super) fn link(&self, side: Side) -> &EmulatedLink {
         let Some(link) = self.network.link(side.link()) else {
             unreachable!("the topology has both links");
@@ -101,7 +101,7 @@ impl TestBed {
         link
     }
 
-    /// Starts both links afresh, empty and with random streams from their start; BGP goes on.
+    /// Starts both links afresh, empty and with random streams from their start. BGP goes on.
     ///
     /// # Errors
     /// If a pump's thread cannot be started.
@@ -126,8 +126,8 @@ impl TestBed {
         Ok(())
     }
 
-    /// Ends what the links do and says what that was. Afterwards they carry everything at
-    /// once, without limits.
+    /// Ends the present run of the links and returns its reports. Afterwards they carry everything
+    /// at once, without limits.
     ///
     /// # Errors
     /// If a pump had failed.
@@ -146,17 +146,17 @@ impl TestBed {
         Ok(both)
     }
 
-    /// The API of the agent on `server`, `asbr1` or `asbr2`.
+    /// Returns the API of the agent on `server`, `asbr1` or `asbr2`.
     pub(super) fn agent(&self, node: &str) -> Agent {
         Agent::new(self.socket(node))
     }
 
-    /// The Unix socket of that API, for `egress.socket`.
+    /// Returns the Unix socket of that API, for `egress.socket`.
     pub(super) fn socket(&self, node: &str) -> PathBuf {
         self.directory.join(format!("{node}.sock"))
     }
 
-    /// Starts the agent of a node; it is not waited for.
+    /// Starts the agent of a node, without waiting for it.
     fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
         let text = config::agent(node, &self.socket(node), &self.directory);
         let file = self.write(&format!("{node}.toml"), &text)?;
@@ -170,12 +170,12 @@ impl TestBed {
         Ok(())
     }
 
-    /// Where FlowStats writes what it counts at the server's interface, as JSON lines.
+    /// Returns the file of FlowStats' counts at the server's interface, as JSON lines.
     pub(super) fn flow_stats(&self) -> PathBuf {
         self.file(config::FLOW_STATS)
     }
 
-    /// A file in the test bed's directory.
+    /// Returns a file in the test bed's directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -201,7 +201,7 @@ impl TestBed {
     /// Fails if an agent or a daemon has ended.
     ///
     /// # Errors
-    /// Which, and the end of its log.
+    /// The program that ended, and the end of its log.
     pub(super) fn check(&mut self) -> Result<(), RunError> {
         let agents = self
             .agents
@@ -223,7 +223,7 @@ impl TestBed {
         Ok(())
     }
 
-    /// The end of what each agent wrote.
+    /// Returns the end of each agent's log.
     fn said(&self) -> String {
         let agents = self.agents.iter();
         let said = agents.map(|(node, process)| format!("{node}: {}", process.said()));
@@ -242,7 +242,7 @@ impl TestBed {
         Ok(())
     }
 
-    /// Has the ISP announce the client's prefix.
+    /// Makes the ISP announce the client's prefix.
     fn announce_client(&mut self) -> Result<(), RunError> {
         let began = Instant::now();
         loop {

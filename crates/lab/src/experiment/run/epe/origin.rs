@@ -1,9 +1,9 @@
 //! The server behind the content server: a live source of a constant rate.
 //!
-//! It makes content as an encoder does, by the clock and whether or not somebody takes it: a
-//! client that has fallen behind gets what it missed as soon as it can. It stands behind
-//! `hikyaku serve --upstream`, as the origin of a live stream would, so that the content server
-//! has nothing to send between two pieces.
+//! It makes content as an encoder does, by the clock and with or without a reader. A client that
+//! has fallen behind gets the missed content as soon as it can. It stands behind `hikyaku serve
+//! --upstream`, as the origin of a live stream would. So the content server has nothing to send
+//! between two pieces.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,22 +19,22 @@ use super::super::error::{Attempt, RunError};
 use crate::experiment::files::LIVE_FILE;
 use hikyaku_emulator::link::Netns;
 
-/// Between two pieces of the stream: as long as `iperf3 -b` waits, so that gaps can be compared with those of
-/// streams that it makes.
+/// Time between two pieces of the stream. It is that of `iperf3 -b`, so that gaps can be compared
+/// with those of its streams.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// What it has.
+/// The content of an origin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
-    /// Of [`LIVE_FILE`].
+    /// Rate of [`LIVE_FILE`].
     pub(super) rate: Rate,
-    /// Of [`LIVE_FILE`].
+    /// Duration of [`LIVE_FILE`].
     pub(super) duration: Duration,
     /// Size of every other file.
     pub(super) training: u64,
 }
 
-/// It answers until dropped.
+/// A server that answers until it is dropped.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
@@ -44,7 +44,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Starts it on a port of a namespace's loopback interface.
+    /// Starts the server on a port of a namespace's loopback interface.
     ///
     /// # Errors
     /// If the system refuses the socket.
@@ -63,7 +63,7 @@ impl Origin {
                 }
                 let Ok(stream) = stream else { continue };
                 let asked = Arc::clone(&asked);
-                // Who goes away before the end is no fault.
+                // A client that leaves before the end is no fault.
                 thread::spawn(move || answer(&stream, content, &asked));
             }
         };
@@ -80,17 +80,17 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the acceptor, from any namespace.
+        // This wakes the acceptor, from any namespace.
         if rustix::net::shutdown(&self.listener, Shutdown::Both).is_ok()
             && let Some(acceptor) = self.acceptor.take()
         {
-            // Its panic was told of when it came.
+            // Its panic was reported when it happened.
             let _ = acceptor.join();
         }
     }
 }
 
-/// Answers requests of a connection, one after the other.
+/// Answers the requests of a connection, one after the other.
 fn answer(stream: &TcpStream, content: Content, stop: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut lines = BufReader::new(stream).lines();
@@ -148,7 +148,7 @@ fn send(mut output: &TcpStream, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What a source of a rate has made in a time.
+/// Returns the bytes that a source of a rate has made in a time.
 fn bytes_by(rate: Rate, time: Duration) -> u64 {
     (u128::from(rate.bits_per_sec()) * time.as_micros() / 8_000_000) as u64
 }

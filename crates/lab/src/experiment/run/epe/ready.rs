@@ -1,4 +1,4 @@
-//! When the test bed is ready for clients.
+//! Readiness of the test bed for clients.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -12,8 +12,8 @@ use super::api::{EgressState, Reach};
 use super::{CLIENT, READY_LIMIT, SERVER, Side, TestBed};
 
 impl TestBed {
-    /// Waits until the agents are ready, all paths are up and reach the client, and the client
-    /// answers over the plain way and over each path.
+    /// Waits until the agents are ready, and all paths are up and reach the client. The client must
+    /// also answer over the plain route and over each path.
     ///
     /// # Errors
     /// If that takes longer than a minute, or an agent or a daemon has ended.
@@ -37,7 +37,7 @@ impl TestBed {
         }
     }
 
-    /// What is not as it is to be.
+    /// Returns the first condition that does not hold.
     fn missing(&self) -> Result<Option<String>, RunError> {
         let server = self.agent("server");
         if !server.status()?.ready {
@@ -62,8 +62,8 @@ impl TestBed {
         Ok(None)
     }
 
-    /// Whether the client answers what is sent from an address of the server: nobody listens
-    /// there, which it says.
+    /// Whether the client answers a packet from an address of the server: nobody listens there, and
+    /// its kernel reports that.
     pub(super) fn answers(&self, from: Ipv6Addr) -> Result<bool, RunError> {
         const NOBODY: u16 = 9;
         let connect = || -> io::Result<()> {

@@ -20,7 +20,7 @@ use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
 use super::arrivals::{Arrivals, Pipe};
 use super::changes::changes;
-use super::events::Story;
+use super::events::RunningEvent;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
 use super::{CLIENT, SERVER, Side, TestBed};
@@ -30,7 +30,8 @@ use crate::experiment::record::{Links, Outcome, Run};
 use crate::experiment::spec::{Arm, Event, Traffic};
 use hikyaku_emulator::link::ChangePair;
 
-/// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
+/// Runs a job's sessions against a server of their own. Returns `None` if a signal to stop came
+/// first.
 pub(crate) fn run(
     lane: &mut Lane<'_>,
     job: &Job,
@@ -63,7 +64,7 @@ pub(crate) fn run(
     sessions.all()
 }
 
-/// The server behind the content server, if what is loaded is a stream.
+/// Starts the server behind the content server, if the client loads a stream.
 fn origin(
     bed: &TestBed,
     traffic: &Traffic,
@@ -80,8 +81,8 @@ fn origin(
     Origin::start(bed.node("server"), content).map(Some)
 }
 
-/// Starts `hikyaku serve` on all addresses of the content server: MPTCP's subflows come to the
-/// EPE addresses.
+/// Starts `hikyaku serve` on all addresses of the content server, since MPTCP's subflows come to
+/// the EPE addresses.
 fn start(
     bed: &TestBed,
     mut kind: Kind,
@@ -101,7 +102,7 @@ fn start(
     Server::start(kind, &arm.name, host, shared, port)
 }
 
-/// What the sessions of a job have in common.
+/// The common parts of a job's sessions.
 struct Sessions<'a> {
     job: &'a Job,
     attempt: u32,
@@ -115,19 +116,19 @@ struct Sessions<'a> {
     server: Server,
 }
 
-/// Share of the time for which a client waited for a CPU, and how long it took; `None` if a signal
-/// to stop came first.
+/// Share of the time for which a client waited for a CPU, and the load's duration; `None` if a
+/// signal to stop came first.
 type Loaded = Option<(f64, Duration)>;
 
-/// What of the content came when, until it was there or given up after `took`.
-fn tell_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
-    if let Some(least) = arrivals.seconds().into_iter().reduce(f64::min) {
-        measured.metric("least_second_mbps", least);
+/// Records the arrivals of content until its end, or until the client gave up after `took`.
+fn record_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
+    if let Some(min) = arrivals.seconds().into_iter().reduce(f64::min) {
+        measured.metric("least_second_mbps", min);
     }
     if let Some(gap) = arrivals.longest_gap() {
         let gap = match (measured.outcome, took) {
             (Outcome::Complete, _) | (_, None) => gap,
-            // Where the end never came, the time until it was given up is a gap, too.
+            // If the end never came, the time until giving up is a gap, too.
             (_, Some(took)) => gap.max(took.saturating_sub(arrivals.last())),
         };
         measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
@@ -136,8 +137,8 @@ fn tell_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Mea
     measured.series.insert("goodput_mbps".to_owned(), goodput);
 }
 
-/// The address of a neighbour of the client, by number: one of those that the topology gives its
-/// node.
+/// Returns the address of a neighbour of the client, by number. The topology gives these to the
+/// client's node.
 fn neighbour(number: u16) -> Ipv6Addr {
     let [a, b, c, ..] = CLIENT.segments();
     Ipv6Addr::new(a, b, c, 1, 0, 0, 0, number)
@@ -176,7 +177,7 @@ impl Sessions<'_> {
             return Ok(None);
         };
         let server_wait = share(self.server.waited().saturating_sub(waited), took);
-        // What the client's end still sends, such as the closing of its connections.
+        // The client's end may still send packets, such as the closing of its connections.
         thread::sleep(self.links[0].rtt() + Duration::from_millis(5));
         let [a, b] = self.bed.stop_links()?;
         if self.event().is_some() {
@@ -190,7 +191,8 @@ impl Sessions<'_> {
         Ok(Some(run))
     }
 
-    /// Neighbours of the client load a file, one after the other. As [`Self::load`], of all.
+    /// Loads a file by neighbours of the client, one after the other. Returns the sum of their
+    /// loads, as [`Self::load`] does.
     fn train(&mut self, file: &SiteFile, measured: &mut Measured) -> Result<Loaded, RunError> {
         let visits = self.experiment.spec.workload.training.as_ref();
         let began = Instant::now();
@@ -208,7 +210,7 @@ impl Sessions<'_> {
         Ok(Some((waited / took.as_secs_f64(), took)))
     }
 
-    /// The client loads what is measured. As [`Self::load`].
+    /// Loads the measured files by the client, as [`Self::load`] does.
     fn measure(&mut self, measured: &mut Measured) -> Result<Loaded, RunError> {
         let files = self.experiment.spec.files(&self.job.cell);
         let Some(last) = files.last() else {
@@ -216,7 +218,7 @@ impl Sessions<'_> {
         };
         let pipe_path = self.file("content");
         let mut command = self.command(&files);
-        // Only one URL's content can be told from the others'.
+        // Only a single URL's content can be distinguished.
         let pipe = match &files[..] {
             [_] => {
                 command.arg("--output").arg(&pipe_path);
@@ -228,14 +230,15 @@ impl Sessions<'_> {
         let began = OffsetDateTime::now_utc();
         let loaded = self.load(command, last, true, measured)?;
         if let Some(pipe) = pipe {
-            tell_arrivals(&pipe.end()?, loaded.map(|(_, took)| took), measured);
+            record_arrivals(&pipe.end()?, loaded.map(|(_, took)| took), measured);
         }
         self.measure_paths(began, measured)?;
         Ok(loaded)
     }
 
-    /// Share of the time for which the client waited for a CPU, and how long it took; `None` if
-    /// a signal to stop came first. An `eventful` load meets the pattern's event.
+    /// Loads files. Returns the share of the time for which the client waited for a CPU, and the
+    /// duration; `None` if a signal to stop came first. An `eventful` load meets the pattern's
+    /// event.
     fn load(
         &mut self,
         command: Command,
@@ -245,22 +248,22 @@ impl Sessions<'_> {
     ) -> Result<Loaded, RunError> {
         let bed = &self.bed;
         let event = self.event().filter(|_| eventful);
-        let story = event.map(|(event, at)| Story::begin(event, at, bed));
-        let story = story.transpose()?;
+        let running = event.map(|(event, at)| RunningEvent::begin(event, at, bed));
+        let running = running.transpose()?;
         let delivered = || {
             let bytes = Side::ALL.map(|side| bed.link(side).delivered_bytes()[1]);
-            if let Some(story) = &story {
-                story.saw(bytes);
+            if let Some(running) = &running {
+                running.saw(bytes);
             }
             bytes.iter().sum()
         };
         let log = self.file("client.log");
         let limit = self.timeout() * 2 + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
-        let watch: fetch::Watch<'_> = (story.is_some(), &delivered);
+        let watch: fetch::Watch<'_> = (running.is_some(), &delivered);
         let fetched = fetch::fetch(netns, command, &log, limit, watch, stop);
-        if let Some(story) = story {
-            story.end(measured)?;
+        if let Some(running) = running {
+            running.end(measured)?;
         }
         let fetched = fetched?;
         let Some(fetched) = fetched else {
@@ -282,13 +285,13 @@ impl Sessions<'_> {
         self.experiment.spec.timeout(&self.job.cell, self.arm)
     }
 
-    /// What each path carried, by FlowStats.
+    /// Records the bytes that each path carried, by FlowStats.
     fn measure_paths(
         &mut self,
         began: OffsetDateTime,
         measured: &mut Measured,
     ) -> Result<(), RunError> {
-        // Its last reading of the session.
+        // So that its last reading of the session is written.
         thread::sleep(Duration::from_secs_f64(1.5 * flow_stats::INTERVAL));
         let lines = self.flow_stats.lines()?;
         let paths = flow_stats::by_path(&lines, began);
@@ -323,13 +326,13 @@ impl Sessions<'_> {
         command
     }
 
-    /// What happens to transit A in mid-transfer, and when.
+    /// Returns the event of transit A in mid-transfer, and its time.
     fn event(&self) -> Option<(Event, Duration)> {
         let pattern = self.experiment.spec.pattern(&self.job.cell)?;
         pattern.event.zip(self.traffic.change_at)
     }
 
-    /// How the links change in mid-transfer.
+    /// Returns the changes of the links in mid-transfer.
     fn changes(&self) -> Result<[ChangePair; 2], RunError> {
         let pattern = self.experiment.spec.pattern(&self.job.cell);
         match pattern.zip(self.traffic.change_at) {

@@ -2,18 +2,17 @@
 
 use std::net::Ipv6Addr;
 
-/// The paths of the content server, in their order there: by transit A, whose route is BGP's
-/// best, and by transit B.
+/// The paths of the content server, in their order there. Transit A's route is BGP's best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
-    /// By ASBR 1, transit A and link a.
+    /// The path by ASBR 1, transit A and link a.
     A,
-    /// By ASBR 2, transit B and link b.
+    /// The path by ASBR 2, transit B and link b.
     B,
 }
 
 impl Side {
-    /// Both, in their order.
+    /// Both paths, in their order.
     pub(crate) const ALL: [Self; 2] = [Self::A, Self::B];
 
     /// The path's name at the agents; also the transit's node.

@@ -3,7 +3,7 @@ use hikyaku_emulator::link::privileges::is_program;
 use hikyaku_emulator::link::scratch::Scratch;
 use hikyaku_testkit::{skip, this_test};
 
-/// A test bed, or why there is none here.
+/// A test bed, or the reason why there is none.
 fn bed() -> Result<(TestBed, Scratch), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("namespaces need root".to_owned());
@@ -30,7 +30,7 @@ fn the_server_reaches_its_client_over_every_path() {
     assert_eq!(lookup.best.as_deref(), Some("transit-a"));
     assert_eq!(lookup.paths.len(), 2);
 
-    // A border that dies leaves its routes; one that comes back has them again.
+    // A border that dies leaves its routes; after a restart it has them again.
     bed.kill_agent("asbr2");
     bed.start_agent("asbr2").unwrap();
     bed.wait_until_ready().unwrap();

@@ -1,9 +1,9 @@
-//! What each flow got, by the link's packet log.
+//! Traffic of each flow, by the link's packet log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the packet log says of the flows, told apart by their servers' ports.
+/// The flows in the packet log, distinguished by their servers' ports.
 #[derive(Debug)]
 pub(super) struct Traffic {
     ports: Vec<u16>,
@@ -11,13 +11,13 @@ pub(super) struct Traffic {
     window: std::ops::Range<Duration>,
     /// Bytes of IP packets that came to the client within the window, by flow.
     pub(super) bytes: Vec<u64>,
-    /// Packets sent within the window, by flow, and those of them that did not arrive.
+    /// Packets sent within the window, by flow, and those of them that were lost.
     pub(super) sent: Vec<u64>,
     pub(super) missing: Vec<u64>,
     /// Bytes by flow and tenth of a second.
     steps: Vec<BTreeMap<u64, u64>>,
-    /// Time in the queue of the packets that arrived within the window, with the time
-    /// to send them.
+    /// Queueing time of the packets that arrived within the window, with their own transmission
+    /// time.
     pub(super) waits_us: Vec<u64>,
 }
 
@@ -65,13 +65,13 @@ impl Traffic {
         }
     }
 
-    /// Share of a flow in the bytes of all; `None` if there are none.
+    /// Returns the share of a flow in the bytes of all; `None` without any.
     pub(super) fn share(&self, flow: usize) -> Option<f64> {
         let all: u64 = self.bytes.iter().sum();
         (all > 0).then(|| self.bytes[flow] as f64 / all as f64)
     }
 
-    /// Rate of a flow in Mbit/s by the end of each step, also where it is zero.
+    /// Returns the rate of a flow in Mbit/s by the end of each step, zeros included.
     pub(super) fn series(&self, flow: usize) -> Vec<(f64, f64)> {
         let steps = &self.steps[flow];
         let (Some((&first, _)), Some((&last, _))) =
@@ -86,8 +86,8 @@ impl Traffic {
     }
 }
 
-/// Jain's fairness index (Jain, Chiu and Hawe 1984): 1 where all get the same, 1/n where
-/// one gets everything.
+/// Returns Jain's fairness index (Jain, Chiu and Hawe 1984): 1 if all get the same, 1/n if one gets
+/// everything.
 pub(super) fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
@@ -97,7 +97,7 @@ pub(super) fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// A quantile of ascending values.
+/// Returns a quantile of ascending values.
 pub(super) fn quantile_of(sorted: &[u64], quantile: f64) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[(last as f64 * quantile).round() as usize])
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_what_is_there() {
+    fn quantiles_are_of_the_given_values() {
         assert_eq!(quantile_of(&[], 0.5), None);
         assert_eq!(quantile_of(&[1, 2, 3], 0.5), Some(2));
         assert_eq!(quantile_of(&[1, 2, 3], 1.0), Some(3));

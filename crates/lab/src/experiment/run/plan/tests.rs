@@ -77,7 +77,7 @@ fn arms_of_a_repeat_follow_each_other() {
 }
 
 #[test]
-fn what_needs_the_machine_alone_comes_first_then_what_lasts_longest() {
+fn jobs_that_need_the_machine_come_first_then_the_longest() {
     let (_, jobs) = planned("version-sweep", 1);
     let alone = |job: &Job| job.cost.weight > CAPACITY / 2.0;
     assert!(jobs.iter().any(alone));

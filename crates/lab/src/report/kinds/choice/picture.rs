@@ -35,11 +35,11 @@ pub(super) fn legend(view: &View, choice: &Choice, rows: &[Row]) -> Vec<Key> {
     keys
 }
 
-/// A dot for each cell and adaptive arm, one line of the picture a cell.
+/// Draws a dot for each cell and adaptive arm, with one line for each cell.
 pub(super) fn picture(view: &View, choice: &Choice, rows: &[Row], axes: &[Swept]) -> String {
     let mut cells: Vec<&Cell> = rows.iter().map(|row| row.cell).collect();
     cells.dedup();
-    // Bands go upwards, a list goes downwards.
+    // Bands go upwards, but a list goes downwards.
     cells.reverse();
     let names: Vec<String> = cells.iter().map(|cell| axis::cell(cell, axes)).collect();
     let limits = rows.iter().flat_map(|row| {
@@ -49,7 +49,7 @@ pub(super) fn picture(view: &View, choice: &Choice, rows: &[Row], axes: &[Swept]
             .chain([row.excess.value])
             .chain(row.paper_excess)
     });
-    // One arm that timed out must not press all others together.
+    // One arm that timed out must not squeeze all others together.
     let mut values: Vec<f64> = limits
         .filter(|value| value.is_finite())
         .map(|v| v.clamp(-1.0, 1.0))

@@ -1,4 +1,4 @@
-//! The same in numbers.
+//! Tables of the choices.
 
 use super::super::View;
 use super::{Row, reached};
@@ -10,7 +10,7 @@ use crate::report::metric::{percent, signed_percent, trimmed};
 use crate::report::sample::{self, Certainty, Excess, Value};
 use crate::report::stats;
 
-/// One adaptive arm beside the fixed ones, a row for each cell.
+/// Makes a table of one adaptive arm beside the fixed ones, with a row for each cell.
 pub(super) fn table(
     view: &View,
     choice: &Choice,
@@ -85,7 +85,7 @@ pub(super) fn table(
     .without_empty_columns()
 }
 
-/// `+1.2 % [−0.4 % to +2.9 %]`.
+/// Formats an excess as `+1.2 % [−0.4 % to +2.9 %]`.
 pub(in crate::report) fn excess_text(excess: &Excess) -> String {
     let value = signed_percent(excess.value);
     match (excess.certainty, excess.interval) {
@@ -103,7 +103,7 @@ pub(in crate::report) fn excess_text(excess: &Excess) -> String {
     }
 }
 
-/// `+1.2 %`, `> +1.2 %`.
+/// Formats a value as `+1.2 %` or `> +1.2 %`.
 pub(in crate::report) fn excess_value(value: Value) -> String {
     match value {
         Value::Exact(value) => signed_percent(value),
@@ -119,7 +119,7 @@ fn share_text((hits, all): (usize, usize)) -> String {
     }
 }
 
-/// Mean, worst, and how often the choice was right.
+/// Makes a table of the mean, the worst, and the share of right choices.
 pub(super) fn summary(choice: &Choice, rows: &[Row]) -> Table {
     let columns = [
         "arm",

@@ -7,12 +7,12 @@ use crate::report::metric::signed_percent;
 use crate::report::plot;
 use crate::report::sample::Value;
 
-/// Colours end where one arm takes this many times as long as the other.
+/// Ratio of two arms' times at which the colours end.
 const MAX_RATIO: f64 = 4.0;
 
-/// From values to colours.
+/// A mapping from values to colours.
 pub(super) struct Palette {
-    /// Around zero, for gains.
+    /// Whether the colours diverge from zero, for gains.
     pub(super) diverging: bool,
     log: bool,
     low: f64,
@@ -24,15 +24,15 @@ impl Palette {
         let low = values.iter().copied().fold(f64::MAX, f64::min);
         let high = values.iter().copied().fold(f64::MIN, f64::max);
         if diverging {
-            let most = low
+            let max = low
                 .abs()
                 .max(high.abs())
                 .clamp(1.25_f64.ln(), MAX_RATIO.ln());
             return Self {
                 diverging,
                 log: false,
-                low: -most,
-                high: most,
+                low: -max,
+                high: max,
             };
         }
         let log = low > 0.0 && high > 10.0 * low;

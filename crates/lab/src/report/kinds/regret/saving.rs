@@ -1,4 +1,4 @@
-//! What an adaptive arm saves against each fixed one, on average over all cells.
+//! Savings of an adaptive arm against each fixed one, on average over all cells.
 
 use super::View;
 use crate::report::content::Table;
@@ -6,11 +6,11 @@ use crate::report::data::bootstrap_seed;
 use crate::report::metric::digits;
 use crate::report::sample::{Sample, Value};
 
-/// What an adaptive arm saves against one fixed arm.
+/// The saving of an adaptive arm against one fixed arm.
 struct Saving<'a> {
     fixed: &'a str,
     cells: usize,
-    /// Mean over the cells of `1 - adaptive / fixed`; `None` where the adaptive arm timed out.
+    /// Mean over the cells of `1 - adaptive / fixed`; `None` if the adaptive arm timed out.
     mean: Option<f64>,
 }
 
@@ -35,8 +35,9 @@ fn savings<'a>(view: &View, adaptive: &str, fixed: &[&'a str]) -> Vec<Saving<'a>
     fixed.iter().filter_map(of).collect()
 }
 
-/// The least mean saving of an adaptive arm against any fixed one; `None` if one is not known.
-pub(super) fn least(view: &View, adaptive: &str, fixed: &[&str]) -> Option<Value> {
+/// Returns the smallest mean saving of an adaptive arm against any fixed one; `None` if one is
+/// unknown.
+pub(super) fn smallest(view: &View, adaptive: &str, fixed: &[&str]) -> Option<Value> {
     let means = savings(view, adaptive, fixed)
         .into_iter()
         .map(|saving| saving.mean)
@@ -56,7 +57,7 @@ pub(super) fn table(view: &View, adaptive: &str, fixed: &[&str]) -> Table {
     };
     Table {
         caption: format!(
-            "what {adaptive} saves of each fixed arm's time, mean over the cells of 1 − {adaptive} / fixed"
+            "share of each fixed arm's time that {adaptive} saves, mean over the cells of 1 − {adaptive} / fixed"
         ),
         columns: ["fixed arm", "cells", "saved"].map(str::to_owned).to_vec(),
         rows: savings(view, adaptive, fixed)

@@ -1,4 +1,4 @@
-//! How soon an adaptive arm chooses right, in each phase of a run.
+//! Time until an adaptive arm chooses right, in each phase of a run.
 
 use super::super::compare::{self, Best};
 use super::super::{Panel, View};
@@ -12,13 +12,14 @@ use crate::report::metric::{self, percent};
 use crate::report::sample::Value;
 use crate::report::stats;
 
-/// How an adaptive arm found the right choice in one phase of a cell.
+/// An adaptive arm's sessions until the right choice in one phase of a cell.
 pub(super) struct Adaptation<'a> {
     panel: usize,
     phase: Phase,
     arm: &'a str,
     best: Best<'a>,
-    /// Of each run: sessions before the first that chose right; all of the phase if none did.
+    /// Number of sessions before the first right choice in each run; all of the phase if none was
+    /// right.
     until: Vec<usize>,
     never: usize,
     /// How much longer the phase's first session took than the best arm's median.

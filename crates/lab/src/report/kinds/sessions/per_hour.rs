@@ -1,4 +1,4 @@
-//! How often something happens in an hour of a server whose clock was made faster.
+//! Number of sessions with a label in an hour of a server with a faster clock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::report::goal::Goal;
 use crate::report::metric::digits;
 use crate::report::sample::{Sample, Value, confidence};
 
-/// A table of how many sessions an hour have a label, and the goal.
+/// Adds a table of the sessions an hour with a label, and the goal.
 pub(super) fn draw(
     view: &View,
     share: &Share,
@@ -77,7 +77,7 @@ fn view_rate(median: Value, limits: Option<(Value, Value)>) -> String {
     }
 }
 
-/// Of each run, the sessions with the label in an hour of the server.
+/// Returns for each run the sessions with the label in an hour of the server.
 fn rates(view: &View, panel: &Panel, arm: &str, share: &Share, clock: f64) -> Vec<f64> {
     let Some(cell) = panel.cells.first() else {
         return vec![];
@@ -90,7 +90,7 @@ fn rates(view: &View, panel: &Panel, arm: &str, share: &Share, clock: f64) -> Ve
         .collect()
 }
 
-/// A run lasts as long as its loads and the pauses behind them.
+/// Returns the rate of a run, which lasts as long as its loads and the pauses behind them.
 fn rate(sessions: &[&Run], share: &Share, (clock, pause): (f64, Duration)) -> Option<f64> {
     let loads = sessions.iter().filter_map(|run| run.metric("load_ms"));
     let seconds = loads.sum::<f64>() / 1e3 + pause.as_secs_f64() * sessions.len() as f64;

@@ -5,10 +5,10 @@ use crate::experiment::Change;
 /// Sessions between two changes of the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Phase {
-    /// What the link changed to.
+    /// The change of the link at its begin.
     pub(super) name: String,
     pub(super) first: u32,
-    /// Behind the last.
+    /// Session behind the last.
     pub(super) end: u32,
 }
 
@@ -18,7 +18,7 @@ impl Phase {
     }
 }
 
-/// The changes cut a run into phases; a change within a session belongs to the next.
+/// Cuts a run into phases by its changes. A change within a session belongs to the next phase.
 pub(super) fn phases(changes: &[Change], sessions: u32) -> Vec<Phase> {
     let mut phases = vec![Phase {
         name: "start".to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn phases(changes: &[Change], sessions: u32) -> Vec<Phase> {
     phases
 }
 
-/// `loss 5%`, `down: rate 20Mbps`.
+/// Formats a change as `loss 5%` or `down: rate 20Mbps`.
 pub(super) fn change_text(change: &Change) -> String {
     let direction = |name: &str, table: &toml::Table| {
         let keys = table.iter().map(|(key, value)| {

@@ -19,7 +19,7 @@ use super::super::clock;
 use super::{Family, Neighbour, Router, place, write};
 use hikyaku_emulator::link::Netns;
 
-/// Starts `bgpd`. Without `zebra` it tracks no next hop, and puts nothing into the kernel.
+/// Starts `bgpd`. Without `zebra` it tracks no next hop, and puts no routes into the kernel.
 pub(super) fn start(
     router: &Router,
     zebra: Option<&Zebra>,
@@ -30,7 +30,7 @@ pub(super) fn start(
     let file = directory.join("bgpd.conf");
     write(&file, &config(router))?;
     let mut command = Command::new(BGPD);
-    // As root (-S): it has nothing but this namespace.
+    // As root (-S), since it has nothing but this namespace.
     command
         .args(["-S", "-P", "0", "--log", "stdout", "-f"])
         .arg(&file);
@@ -44,7 +44,7 @@ pub(super) fn start(
     Process::start(netns, &mut command, &directory.join("bgpd.log"))
 }
 
-/// Timers that only make others wait are off.
+/// The configuration. Timers that only delay others are off.
 fn config(router: &Router) -> String {
     let Router { asn, router_id, .. } = router;
     let mut text = format!(
@@ -101,11 +101,11 @@ fn names(family: Family) -> &'static [&'static str] {
     }
 }
 
-/// `zebra`, which runs as FRR's own user, and so needs a directory that this may enter.
+/// `zebra`, which runs as FRR's own user, and so needs a directory that this user may enter.
 #[derive(Debug)]
 pub(in super::super) struct Zebra {
     directory: TempDir,
-    // Ends before its directory goes.
+    // Ends before its directory is removed.
     _process: Process,
 }
 
@@ -119,7 +119,7 @@ impl Zebra {
             .and_then(|()| chown(path, Some(user), Some(group)))
             .attempt(|| format!("giving {} to the user `frr`", path.display()))?;
         let file = path.join("zebra.conf");
-        // So that routes tell their gateways.
+        // So that routes show their gateways.
         write(&file, "no zebra nexthop kernel enable\n")?;
         let mut command = Command::new(ZEBRA);
         command
@@ -155,10 +155,10 @@ impl Zebra {
     }
 }
 
-/// How long a daemon may take to open its socket.
+/// Time that a daemon may take to open its socket.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Number of FRR's user and of its group.
+/// Returns the numbers of FRR's user and of its group.
 fn owner() -> io::Result<(u32, u32)> {
     let text = fs::read_to_string("/etc/passwd")?;
     let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn owner() -> io::Result<(u32, u32)> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// What `vtysh` talks to, without the time that it takes to start.
+/// The socket that `vtysh` uses, without the time of its start.
 #[derive(Debug)]
 pub(in super::super) struct Vty(UnixStream);
 
@@ -201,7 +201,7 @@ impl Vty {
         Ok(vty)
     }
 
-    /// Does a command, and tells when it was sent.
+    /// Executes a command, and returns the time at which it was sent.
     pub(in super::super) fn command(&mut self, command: &str) -> Result<Duration, RunError> {
         let doing = || format!("notifying `bgpd`: {command}");
         let began = clock::now();

@@ -20,7 +20,7 @@ pub(super) fn start(router: &Router, netns: &Netns, directory: &Path) -> Result<
     Process::start(netns, &mut command, &directory.join("gobgpd.log"))
 }
 
-/// Graceful restart is on so that each side tells the end of what it has.
+/// Returns the configuration. Graceful restart is on so that each side marks the end of its routes.
 fn config(router: &Router) -> String {
     let addresses: Vec<String> = router
         .listen

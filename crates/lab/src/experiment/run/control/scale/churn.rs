@@ -1,4 +1,4 @@
-//! Of many small changes: how late each came to the server's kernel.
+//! Latencies of many small changes on their way to the server's kernel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,19 +7,19 @@ use super::super::watch::{Change, Prefix, What};
 use super::super::{ms, quantile};
 use crate::experiment::run::Measured;
 
-/// What came of changes.
+/// The latencies of changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Latencies {
-    /// In ms.
+    /// Latencies in ms.
     came: Vec<f64>,
-    /// How many never came: later ones overtook them.
+    /// Number of changes that never came, since later ones overtook them.
     missing: usize,
-    /// From the last change to when it came.
+    /// Time from the last change to its arrival.
     tail: Duration,
 }
 
 impl Latencies {
-    /// Finds what the log of a feed tells among the changes of a table.
+    /// Finds the changes of a feed's log among the changes of a table.
     pub(super) fn add(&mut self, log: &str, table: u32, changes: &[Change]) {
         let mut by_prefix: BTreeMap<(Prefix, bool), VecDeque<Duration>> = BTreeMap::new();
         for change in changes.iter().filter(|change| change.table == table) {
@@ -47,7 +47,7 @@ impl Latencies {
         self.tail = self.tail.max(last.unwrap_or_default());
     }
 
-    /// `fed` is how long it took to say everything.
+    /// Writes the figures. `fed` is the time that the feed took to send everything.
     pub(super) fn measure(&self, fed: Duration, measured: &mut Measured) {
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
             let value = quantile(&self.came, share);
@@ -61,7 +61,7 @@ impl Latencies {
     }
 }
 
-/// `TIME announce|withdraw PREFIX`.
+/// Parses `TIME announce|withdraw PREFIX`.
 fn parse(line: &str) -> Option<(Duration, (Prefix, bool))> {
     let mut words = line.split(' ');
     let at = Duration::from_nanos(words.next()?.parse().ok()?);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_found_after_it_was_told() {
+    fn each_change_is_found_after_its_announcement() {
         let prefix: Prefix = ("3fff:100::".parse().unwrap(), 48);
         let change = |at, table, has| Change {
             at: Duration::from_millis(at),

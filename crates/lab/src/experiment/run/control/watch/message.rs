@@ -10,7 +10,7 @@ const DELROUTE: u16 = 25;
 const NEWRULE: u16 = 32;
 const DELRULE: u16 = 33;
 
-/// Of `struct rtmsg` and `struct fib_rule_hdr`, which begin alike.
+/// Length of `struct rtmsg` and `struct fib_rule_hdr`, which begin alike.
 const BODY: usize = 12;
 const IPV6: u8 = 10;
 
@@ -20,7 +20,7 @@ const RTA_TABLE: u16 = 15;
 /// In rules the same number: `FRA_TABLE`.
 const FRA_TABLE: u16 = RTA_TABLE;
 
-/// The changes in what the kernel sent, each with its table.
+/// Returns the changes in the kernel's messages, each with its table.
 pub(super) fn parse(mut bytes: &[u8]) -> Vec<(u32, What)> {
     let mut changes = Vec::new();
     while let Some((length, kind)) = header(bytes) {
@@ -31,7 +31,7 @@ pub(super) fn parse(mut bytes: &[u8]) -> Vec<(u32, What)> {
     changes
 }
 
-/// Length of the first message with its header, and its type.
+/// Returns the length of the first message with its header, and its type.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let length = number(bytes.get(..4)?)? as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
@@ -69,7 +69,7 @@ fn change(kind: u16, message: &[u8]) -> Option<(u32, What)> {
     Some((table, what))
 }
 
-/// The value of the first attribute of a type.
+/// Returns the value of the first attribute of a type.
 fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(attributes.get(..2)?.try_into().ok()?));
@@ -86,7 +86,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// Messages and attributes begin at multiples of four.
+/// Rounds up, since messages and attributes begin at multiples of four.
 const fn aligned(length: usize) -> usize {
     (length + 3) & !3
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_and_rules_are_told() {
+    fn routes_and_rules_are_parsed() {
         let address = |text: &str| text.parse::<Ipv6Addr>().unwrap();
         let destination = attribute(RTA_DST, &address("2001:db8:c::").octets());
         let gateway = attribute(RTA_GATEWAY, &address("2001:db8:5::b1").octets());
@@ -144,7 +144,7 @@ mod tests {
         ];
         assert_eq!(parse(&bytes), want);
         for end in 0..bytes.len() {
-            // Whatever is missing, nothing is read beyond.
+            // Whatever is missing, the parser reads nothing beyond.
             assert!(parse(&bytes[..end]).len() <= want.len());
         }
     }

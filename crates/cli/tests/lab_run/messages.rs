@@ -1,0 +1,77 @@
+//! Messages of the command without a measurement.
+
+use super::*;
+
+#[test]
+fn faults_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = write("good.toml", SLOW);
+    let axis = write(
+        "axis.toml",
+        &format!("{SLOW}\n[axes]\nlatency = [\"1ms\"]\n"),
+    );
+    let unit = write("unit.toml", &SLOW.replace("4Mbps", "4Mb"));
+    let key = write("key.toml", &format!("{SLOW}\nverison = \"h2\"\n"));
+    let simulated = write(
+        "simulated.toml",
+        &SLOW.replace("\"link\"", "\"simulation\""),
+    );
+    let cases: &[(&[&str], &str)] = &[
+        (&["nothing"], "there is no experiment `nothing`"),
+        (&["/nowhere.toml"], "reading the experiment /nowhere.toml"),
+        (&[&axis], "unknown variant `latency`"),
+        (&[&unit], "reading a rate from `4Mb`: unknown unit"),
+        (&[&key], "unknown field `verison`"),
+        (&[&simulated], "run it by `hikyaku lab sim`"),
+        (&[&good, "--arms", "h4"], "there is no arm `h4`"),
+        (
+            &[&good, "model", "--out", "x"],
+            "`--out` is the place of one experiment",
+        ),
+        (&[&good, &good], "is named twice"),
+        (&[&good, "--quick"], "there is no [quick] part"),
+        (&[&good, "--lanes", "0"], "0 is not in 1..=250"),
+    ];
+    for (arguments, want) in cases {
+        let output = lab(&["run"])
+            .args(*arguments)
+            .current_dir(&directory)
+            .output()
+            .unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(want), "{arguments:?}: {said}");
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_list_names_every_experiment() {
+    let output = lab(&["list", "--json"]).output().unwrap();
+    let lines: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: BTreeSet<&str> = lines
+        .iter()
+        .map(|line| line["name"].as_str().unwrap())
+        .collect();
+    for name in [
+        "model",
+        "version-sweep",
+        "conns-rtt",
+        "udp-blackhole",
+        "fairness",
+        "peers",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
+    let table = text(&lab(&["list"]).output().unwrap());
+    assert_eq!(table.lines().count(), names.len());
+}

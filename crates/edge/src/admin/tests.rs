@@ -1,0 +1,251 @@
+//! Requests in bytes and their responses, without sockets.
+
+use hikyaku_units::arm::Version;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::fakes::{Server, sample};
+use crate::tls::Source;
+
+struct Api {
+    server: Server,
+    admin: Arc<Admin>,
+}
+
+impl Api {
+    fn start(token: Option<&str>) -> Self {
+        let server = Server::start();
+        let provider = rustls::crypto::ring::default_provider();
+        let names = vec!["localhost".to_owned()];
+        let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
+        let settings = Settings {
+            token: token.map(str::to_owned),
+            send_timeout: Duration::from_secs(30),
+            serves: "/srv/www".to_owned(),
+            policy: "adaptive",
+            congestion: "adaptive",
+        };
+        let admin = Arc::new(Admin {
+            shared: Arc::clone(&server.shared),
+            connections: Arc::clone(&server.site.connections),
+            live: Arc::clone(&server.site.live),
+            traces: Arc::clone(&server.site.traces),
+            certificate: Arc::new(certificate),
+            addresses: vec!["198.51.100.1:443".parse().unwrap()],
+            reloads: Reloads::default(),
+            settings: ArcSwap::from_pointee(settings),
+        });
+        Self { server, admin }
+    }
+
+    fn connect(&self) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(listener::talk(server, Arc::clone(&self.admin)));
+        client
+    }
+
+    /// Sends a request of these lines and this body; returns the response's head and body.
+    async fn send(&self, lines: &str, body: &str) -> (String, String) {
+        let mut client = self.connect();
+        let length = body.len();
+        let request = format!(
+            "{lines} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (head, body) = self.send(&format!("GET {path}"), "").await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn learn(&self, client: &str) {
+        let client = client.parse().unwrap();
+        self.server.shared.clients.observe(client, &sample());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_path_answers_its_method() {
+    let api = Api::start(None);
+    // request, body, status, in the answer
+    let cases = [
+        ("GET /", "", 200, "<!doctype html>"),
+        ("GET /healthz", "", 200, "ok\n"),
+        ("POST /healthz", "", 405, "allow: GET"),
+        ("GET /nowhere", "", 404, "there is nothing at this path"),
+        ("GET /v1/forget", "", 405, "allow: POST"),
+        (
+            "GET /v1/clients/somebody",
+            "",
+            400,
+            "expected an IPv4 or IPv6 address",
+        ),
+        ("GET /v1/clients?limit=many", "", 400, "limit"),
+        ("GET /v1/qlog", "", 400, "give `client`"),
+        ("POST /v1/forget", "{", 400, "EOF"),
+        (
+            "POST /v1/forget",
+            "{\"all\": true, \"address\": \"::1\"}",
+            400,
+            "give one of",
+        ),
+        (
+            "POST /v1/forget",
+            &" ".repeat(5000),
+            400,
+            "reading the request's body",
+        ),
+        ("GET /metrics", "", 200, "# EOF"),
+    ];
+    for (request, body, status, holds) in cases {
+        let (head, answer) = api.send(request, body).await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{request}: {head}"
+        );
+        let all = format!("{head}\r\n{answer}");
+        assert!(
+            all.to_lowercase().contains(&holds.to_lowercase()),
+            "{request}: {all}"
+        );
+        assert!(
+            head.contains("cache-control: no-store"),
+            "{request}: {head}"
+        );
+        assert!(
+            head.contains("x-content-type-options: nosniff"),
+            "{request}: {head}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_asked_for_where_there_is_one() {
+    let api = Api::start(Some("s3cret"));
+    let (head, _) = api.send("GET /v1/status", "").await;
+    assert!(head.starts_with("HTTP/1.1 401 "), "{head}");
+    assert!(head.contains("www-authenticate: Bearer"), "{head}");
+    let with_token = "GET /v1/status HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: y";
+    let mut client = api.connect();
+    let request = format!("{with_token}\r\nhost: a.example\r\nconnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    let settings = Settings {
+        token: None,
+        send_timeout: Duration::ZERO,
+        serves: String::new(),
+        policy: "h2",
+        congestion: "cubic",
+    };
+    api.admin.settings.store(Arc::new(settings));
+    assert_eq!(
+        api.get("/v1/status").await["policy"],
+        "h2",
+        "after a reload"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_is_that_of_the_server() {
+    let api = Api::start(None);
+    let _open = api.server.connection(Version::H2);
+    tokio::time::advance(Duration::from_secs(90)).await;
+    let status = api.get("/v1/status").await;
+    assert_eq!(status["uptime_s"], 90);
+    assert_eq!(status["listen"], json!(["198.51.100.1:443"]));
+    assert_eq!(status["serves"], "/srv/www");
+    assert_eq!(status["connections"], json!({"h1": 0, "h2": 1, "h3": 0}));
+    assert_eq!(status["egress"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_listed_explained_and_forgotten() {
+    let api = Api::start(None);
+    api.learn("192.0.2.1");
+    api.learn("192.0.2.2");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    api.learn("198.51.100.1");
+    let listed = api.get("/v1/clients?limit=1").await;
+    assert_eq!(listed[0]["address"], "198.51.100.1");
+    assert_eq!(api.get("/v1/clients").await[1]["age_s"], 60);
+    let explained = api.get("/v1/clients/192.0.2.1").await;
+    let text = explained["text"].as_str().unwrap();
+    assert!(text.contains("192.0.2.1"), "{text}");
+    let forget = |scope: Value| {
+        let api = &api;
+        async move { api.send("POST /v1/forget", &scope.to_string()).await.1 }
+    };
+    assert_eq!(
+        forget(json!({"address": "192.0.2.1"})).await,
+        "{\"forgotten\":1}\n"
+    );
+    assert_eq!(
+        forget(json!({"prefix": "192.0.2.0/24"})).await,
+        "{\"forgotten\":2}\n"
+    );
+    assert_eq!(forget(json!({"all": true})).await, "{\"forgotten\":1}\n");
+    assert_eq!(api.get("/v1/clients").await, json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_is_answered_once_it_has_happened() {
+    let api = Api::start(None);
+    // how it ends, status, in the answer
+    let cases = [
+        (Ok(()), 200, "\"reloaded\":true"),
+        (Err("line 3".to_owned()), 422, "line 3"),
+    ];
+    for (outcome, status, holds) in cases {
+        let reloading = async { api.admin.reloads.next().await.unwrap().answer(outcome) };
+        let ((head, body), ()) = tokio::join!(api.send("POST /v1/reload", ""), reloading);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert!(body.contains(holds), "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_gets_events_and_signs_of_life() {
+    let api = Api::start(None);
+    let mut client = api.connect();
+    let request = b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    let mut seen = String::new();
+    let mut buffer = [0; 4096];
+    let mut until = async |what: &str| {
+        while !seen.contains(what) {
+            let count = client.read(&mut buffer).await.unwrap();
+            assert_ne!(count, 0, "{seen}");
+            seen.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+        }
+    };
+    until("text/event-stream").await;
+    let _opened = api.server.connection(Version::H3);
+    until("event: udp\ndata: {\"client\":\"192.0.2.7\",\"event\":\"arrived\"}\n\n").await;
+    let quiet = tokio::time::Instant::now();
+    until(": nothing new\n\n").await;
+    assert_eq!(quiet.elapsed().as_secs(), 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_ends_the_connection() {
+    let api = Api::start(None);
+    let mut client = api.connect();
+    client
+        .write_all(b"GET /healthz HTTP/1.1\r\n")
+        .await
+        .unwrap();
+    let begun = tokio::time::Instant::now();
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}

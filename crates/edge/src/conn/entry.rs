@@ -1,0 +1,64 @@
+//! The line of the access log for an exchange.
+
+use std::time::Duration;
+
+use hikyaku_core::transport::Decision;
+use hikyaku_units::Rate;
+use http::HeaderValue;
+
+use super::Conn;
+use crate::access_log::{Entry, Time};
+use crate::ledger::Exchange;
+use crate::transport::Snapshot;
+
+impl Conn {
+    /// What is logged of an exchange that took `duration`.
+    pub(super) fn entry<'a>(
+        &self,
+        exchange: &'a Exchange,
+        duration: Duration,
+        snapshot: &Snapshot,
+        decision: &Decision,
+    ) -> Entry<'a> {
+        let text = |value: &'a Option<HeaderValue>| {
+            let value = value.as_ref().and_then(|value| value.to_str().ok());
+            value.unwrap_or_default()
+        };
+        let (route, route_reason) = self.route.as_ref().map(|route| route.names()).unzip();
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Entry {
+            time: Time(self.shared.clock.now()),
+            client: self.client(),
+            port: self.peer.remote.port(),
+            method: exchange.method.as_str(),
+            host: &exchange.host,
+            path: exchange
+                .uri
+                .path_and_query()
+                .map_or("/", |path| path.as_str()),
+            version: self.peer.version,
+            status: exchange.status.map(|status| status.as_u16()),
+            bytes: exchange.bytes,
+            complete: exchange.complete,
+            duration_us: micros(duration),
+            goodput_bps: (exchange.bytes * 8_000_000)
+                .checked_div(micros(duration))
+                .unwrap_or_default(),
+            congestion: self.congestion().name(),
+            min_rtt_us: micros(snapshot.min_rtt),
+            srtt_us: micros(snapshot.srtt),
+            packets_sent: snapshot.packets_sent,
+            packets_lost: snapshot.packets_lost,
+            delivery_rate_bps: snapshot.delivery_rate.map(Rate::bits_per_sec),
+            app_limited: snapshot.app_limited,
+            decision: decision.version.name(),
+            reason: decision.reason.code(),
+            group: decision.group.name(),
+            route,
+            route_reason,
+            error: exchange.reason.as_ref().map(ToString::to_string),
+            referer: text(&exchange.referer),
+            user_agent: text(&exchange.user_agent),
+        }
+    }
+}

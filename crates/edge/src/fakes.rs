@@ -1,0 +1,210 @@
+//! What unit tests need of the rest of the server: all of it but sockets, under a clock that they stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hikyaku_core::client::sample::{Observation, TransportSample};
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::PolicyConfig;
+use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet, Version};
+use hikyaku_units::{Rate, Timestamp};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::access_log::AccessLog;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::conn::Conn;
+use crate::events::Event;
+use crate::mptcp::Mptcp;
+use crate::secrets::Secrets;
+use crate::sections::{AccessTarget, Limits, Timeouts};
+use crate::serve::{Service, Site};
+use crate::shared::{Shared, Terms};
+use crate::tcp_cc::Controls;
+use crate::tls::{self, Certificate, Resumption, Source};
+use hikyaku_content::{Content, Files, FilesConfig, Peer};
+
+/// Its client.
+pub(crate) const CLIENT: &str = "192.0.2.7:50000";
+/// Its own address.
+pub(crate) const LOCAL: &str = "198.51.100.1:443";
+
+/// Congestion controls that all transports have here.
+pub(crate) const AVAILABLE: ByTransport<CongestionSet> = ByTransport {
+    tcp: CongestionSet::ALL,
+    quic: CongestionSet::ALL,
+};
+
+/// The built-in model.
+pub(crate) fn model() -> Model {
+    Model::from_json(include_str!("../../../models/default.json")).unwrap()
+}
+
+/// A clock that starts at the same time in each test.
+fn clock() -> Clock {
+    Clock::starting_at(Timestamp::from_secs(1_800_000_000))
+}
+
+/// What a server keeps of clients, of which it knows nobody.
+pub(crate) fn clients(policy: &PolicyConfig, journal: bool) -> Clients {
+    Clients::new(policy, 100_000, journal, model(), AVAILABLE, clock())
+}
+
+/// TLS of TCP and of QUIC with a certificate of their own, and the secrets that both use.
+pub(crate) fn tls() -> (rustls::ServerConfig, rustls::ServerConfig, Secrets) {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let names = vec!["a.example".to_owned()];
+    let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
+    let certificate = Arc::new(certificate);
+    let secrets = Secrets::load(None).unwrap();
+    let settings = tls::Settings {
+        resumption: Resumption::new(Arc::clone(&secrets.tickets)),
+        http2: true,
+        only_tls13: false,
+        early_data: false,
+    };
+    let tcp = tls::tcp_config(Arc::clone(&certificate), &provider, &settings).unwrap();
+    let quic = tls::quic_config(certificate, &provider, &settings).unwrap();
+    (tcp, quic, secrets)
+}
+
+/// A server without sockets that serves an empty directory.
+pub(crate) struct Server {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Arc<Site>,
+    root: tempfile::TempDir,
+}
+
+impl Server {
+    /// With the policy and limits that are usual, but for the hold-back group and experiments.
+    pub(crate) fn start() -> Self {
+        Self::with(&policy(), Limits::default(), Timeouts::default())
+    }
+
+    pub(crate) fn with(policy: &PolicyConfig, limits: Limits, timeouts: Timeouts) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let log = AccessLog::open(&AccessTarget::Off, None, &Arc::default()).unwrap();
+        let shared = Arc::new(Shared::new(
+            clock(),
+            clients(policy, true),
+            None,
+            Arc::new(log),
+            Terms::new(policy, &limits, None),
+        ));
+        let service = service(&root, limits, timeouts);
+        let site = Site::new(Arc::clone(&shared), Controls::plain(), service);
+        Self {
+            shared,
+            site: Arc::new(site),
+            root,
+        }
+    }
+
+    /// Puts other limits into force.
+    pub(crate) fn set_limits(&self, limits: Limits, timeouts: Timeouts) {
+        self.site.reload(service(&self.root, limits, timeouts));
+    }
+
+    /// Puts another policy into force.
+    pub(crate) fn set_policy(&self, policy: PolicyConfig) {
+        self.shared.clients.set_rules(policy, model(), AVAILABLE);
+    }
+
+    /// A connection whose client's address is validated.
+    pub(crate) fn connection(&self, version: Version) -> Arc<Conn> {
+        self.open(version, true)
+    }
+
+    pub(crate) fn open(&self, version: Version, validated: bool) -> Arc<Conn> {
+        let remote: SocketAddr = CLIENT.parse().unwrap();
+        let admission = self.site.connections.admit(remote.ip()).unwrap();
+        let peer = Peer {
+            remote,
+            local: LOCAL.parse().unwrap(),
+            version,
+            server_name: None,
+        };
+        let shared = Arc::clone(&self.shared);
+        let memory = admission.memory(1 << 20, &self.site.service().limits);
+        let (cubic, mptcp) = (Congestion::Cubic, Mptcp::None);
+        Conn::open(shared, peer, cubic, None, mptcp, memory, validated)
+    }
+
+    /// The value of a metric with these labels.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let gauges = crate::metrics::Gauges {
+            clients: self.shared.clients.len(),
+            response_memory: 0,
+            tasks: 0,
+        };
+        let mut registry = crate::metrics::registry();
+        self.shared.metrics.register(&mut registry, gauges);
+        let text = crate::metrics::encode(&registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("no metric {name}"));
+        value.trim_start_matches("{}").trim().parse().unwrap()
+    }
+
+    /// What happens from now on.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch(self.shared.events.watch())
+    }
+}
+
+/// Files of a directory, within these limits.
+fn service(root: &tempfile::TempDir, limits: Limits, timeouts: Timeouts) -> Service {
+    let files = Files::open(root.path(), &FilesConfig::default()).unwrap();
+    Service {
+        content: Content::Files(files),
+        shards: None,
+        limits,
+        timeouts,
+        early_data: false,
+    }
+}
+
+/// Events since the last look.
+pub(crate) struct Watch(broadcast::Receiver<Event>);
+
+impl Watch {
+    /// The contents of those with a name.
+    pub(crate) fn take(&mut self, name: &str) -> Vec<Value> {
+        let events = std::iter::from_fn(|| self.0.try_recv().ok());
+        let named = events.filter(|event| event.name == name);
+        named
+            .map(|event| serde_json::from_str(&event.data).unwrap())
+            .collect()
+    }
+
+    /// What UDP events there were.
+    pub(crate) fn udp(&mut self) -> Vec<String> {
+        let events = self.take("udp");
+        let name = |event: &Value| event["event"].as_str().unwrap().to_owned();
+        events.iter().map(name).collect()
+    }
+}
+
+/// The usual policy, by which each client gets what it would get without experiments.
+pub(crate) fn policy() -> PolicyConfig {
+    PolicyConfig {
+        holdback: 0.0,
+        exploration: 0.0,
+        trials: 0,
+        ..PolicyConfig::default()
+    }
+}
+
+/// A sample of a fast path without losses.
+pub(crate) fn sample() -> Observation {
+    Observation::Path(TransportSample {
+        version: Version::H2,
+        congestion: Congestion::Cubic,
+        packets_sent: 100,
+        packets_lost: 0,
+        min_rtt: std::time::Duration::from_millis(20),
+        srtt: std::time::Duration::from_millis(22),
+        delivery_rate: Some(Rate::from_mbps(50)),
+        app_limited: false,
+    })
+}

@@ -1,0 +1,254 @@
+//! QUIC's sockets, whose packets can take the path that was chosen for their destination.
+//!
+//! quinn-udp sends and receives, and has no say in control messages. So packets whose destination
+//! has a mark are sent here, with all that quinn-udp would tell the kernel of them, and their mark.
+
+mod marks;
+#[cfg(test)]
+mod tests;
+mod unsegmented;
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio_util::sync::ReusableBoxFuture;
+
+pub(crate) use self::marks::Marks;
+use self::unsegmented::Unsegmented;
+use crate::clock;
+use crate::sys::{self, Datagrams};
+use crate::unvalidated::Unvalidated;
+
+/// A UDP socket for quinn that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
+/// lets it.
+///
+/// What cannot be sent with its mark goes without: a mark is never a reason to lose packets.
+#[derive(Debug)]
+pub(crate) struct MarkedSocket {
+    io: UdpSocket,
+    state: UdpSocketState,
+    marks: Arc<Marks>,
+    unvalidated: Arc<Unvalidated>,
+    unsegmented: Unsegmented,
+    /// Transmits that went without their mark.
+    unmarked: AtomicU64,
+}
+
+impl MarkedSocket {
+    /// Takes a socket that is bound and not connected: connected IPv6 sockets ignore marks of single
+    /// packets.
+    ///
+    /// # Errors
+    /// When its options can't be set, or outside of a tokio runtime.
+    pub(crate) fn new(
+        socket: std::net::UdpSocket,
+        marks: Arc<Marks>,
+        unvalidated: Arc<Unvalidated>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            state: UdpSocketState::new((&socket).into())?,
+            io: UdpSocket::from_std(socket)?,
+            marks,
+            unvalidated,
+            unsegmented: Unsegmented::default(),
+            unmarked: AtomicU64::new(0),
+        })
+    }
+
+    /// Transmits that went without their mark so far.
+    #[cfg(test)]
+    fn unmarked(&self) -> u64 {
+        self.unmarked.load(Ordering::Relaxed)
+    }
+
+    /// Sends what may be sent to the address now; the rest counts as sent, too.
+    fn send_within(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let Some(part) = self.unvalidated.within(transmit) else {
+            return Ok(());
+        };
+        self.send(&part)
+            .inspect_err(|_| self.unvalidated.unsent(&part))
+    }
+
+    /// Counts what has come, and sends what has waited for it.
+    fn count(&self, bytes: &[u8], meta: &RecvMeta) {
+        let bytes = bytes.get(..meta.len).unwrap_or_default();
+        if let Some(withheld) = self.unvalidated.received(meta.addr, bytes, meta.stride) {
+            let sent = self
+                .io
+                .try_io(Interest::WRITABLE, || self.send(&withheld.transmit()));
+            if let Err(error) = sent {
+                // As if the network had lost it.
+                tracing::debug!(client = %meta.addr, "sending what has waited: {error}");
+            }
+        }
+    }
+
+    fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let Some(mark) = self.marks.of(transmit.destination) else {
+            return self.state.send((&self.io).into(), transmit);
+        };
+        match self.send_marked(transmit, mark) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            // As quinn-udp has it: a search for the path's MTU ends by this, and a path whose MTU has
+            // shrunk is found by quinn. Without the mark it would be another path's.
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(()),
+            Err(error) => {
+                self.warn(transmit, mark, &error);
+                self.state.send((&self.io).into(), transmit)
+            }
+        }
+    }
+
+    /// Sends all datagrams of `transmit`. They may arrive twice when the socket's buffer fills up
+    /// in the midst of them, since quinn then sends all again: QUIC drops duplicates.
+    fn send_marked(&self, transmit: &Transmit<'_>, mark: u32) -> io::Result<()> {
+        let mut datagrams = Datagrams {
+            destination: transmit.destination,
+            source: transmit.src_ip,
+            ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+            mark,
+            segment_size: None,
+            contents: transmit.contents,
+        };
+        let size = transmit.segment_size.unwrap_or(transmit.contents.len());
+        if size >= transmit.contents.len() {
+            return sys::send(&self.io, &datagrams);
+        }
+        let now = clock::now();
+        if let Ok(segment) = u16::try_from(size)
+            && !self.unsegmented.contains(mark, now)
+        {
+            datagrams.segment_size = Some(segment);
+            match sys::send(&self.io, &datagrams) {
+                Err(error) if is_of_segments(&error) => {
+                    tracing::debug!(
+                        "sending segments with mark {mark:#x}: {error}; one by one now"
+                    );
+                    self.unsegmented.insert(mark, now);
+                }
+                result => return result,
+            }
+        }
+        datagrams.segment_size = None;
+        for contents in transmit.contents.chunks(size) {
+            sys::send(
+                &self.io,
+                &Datagrams {
+                    contents,
+                    ..datagrams
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Tells of the first packets that went without their mark, and then more and more seldom.
+    fn warn(&self, transmit: &Transmit<'_>, mark: u32, error: &io::Error) {
+        let count = self.unmarked.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(
+                "sending to {} with the mark {mark:#x} of its path: {error}; sent without \
+                 ({count} times by now)",
+                transmit.destination
+            );
+        }
+    }
+}
+
+/// Whether the kernel could not cut datagrams, which it says of the interface (`EIO`), of the size
+/// (`EINVAL`), and of routes that encapsulate (`ENOMEM`, where the interface behind has no checksum
+/// offload).
+fn is_of_segments(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::EINVAL | libc::ENOMEM)
+    )
+}
+
+impl AsyncUdpSocket for MarkedSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller {
+            writable: ReusableBoxFuture::new(writable(Arc::clone(&self))),
+            fresh: true,
+            socket: self,
+        })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.io
+            .try_io(Interest::WRITABLE, || self.send_within(transmit))
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.io.poll_recv_ready(cx))?;
+            let received = self.io.try_io(Interest::READABLE, || {
+                self.state.recv((&self.io).into(), bufs, meta)
+            });
+            if let Ok(count) = received {
+                for (bytes, meta) in bufs.iter().zip(meta.iter()).take(count) {
+                    self.count(bytes, meta);
+                }
+                return Poll::Ready(Ok(count));
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+}
+
+async fn writable(socket: Arc<MarkedSocket>) -> io::Result<()> {
+    socket.io.writable().await
+}
+
+/// Waits for a socket to take more, for one connection: tokio's own poll function remembers one
+/// waker a socket.
+#[derive(Debug)]
+struct Poller {
+    socket: Arc<MarkedSocket>,
+    writable: ReusableBoxFuture<'static, io::Result<()>>,
+    /// `writable` has not ended yet.
+    fresh: bool,
+}
+
+impl UdpPoller for Poller {
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.fresh {
+            let socket = Arc::clone(&self.socket);
+            self.writable.set(writable(socket));
+            self.fresh = true;
+        }
+        let result = ready!(self.writable.poll(cx));
+        self.fresh = false;
+        Poll::Ready(result)
+    }
+}

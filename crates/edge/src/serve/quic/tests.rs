@@ -1,0 +1,242 @@
+//! A listener of QUIC on a network in memory, under a stopped clock.
+
+mod udp;
+
+use std::net::IpAddr;
+
+use hikyaku_testkit::client::tls_config;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, EndpointConfig, TokioRuntime};
+
+use super::*;
+use crate::clock;
+use crate::fakes::{self, LOCAL, Server, policy};
+use udp::Network;
+
+const FAILED: &str = "hikyaku_handshakes_failed_total{transport=\"quic\"}";
+const REFUSED: &str = "hikyaku_connections_refused_total{limit=\"connections_per_address\"}";
+
+/// A listener and its network.
+struct Edge {
+    server: Server,
+    network: Arc<Network>,
+    handshakes: Arc<AtomicUsize>,
+}
+
+impl Edge {
+    fn start(limits: Limits) -> Self {
+        let server = Server::with(&policy(), limits, Timeouts::default());
+        let network = Arc::<Network>::default();
+        let local: SocketAddr = LOCAL.parse().unwrap();
+        let (_, tls, secrets) = fakes::tls();
+        let keys = QuicKeys::new(&secrets).unwrap();
+        let service = server.site.service_full();
+        let config = QuicConfig::new(tls, &keys, None, &service.limits, &service.timeouts);
+        let config = Arc::new(ArcSwap::from_pointee(config.unwrap()));
+        let endpoint = Endpoint::new_with_abstract_socket(
+            keys.endpoint(),
+            Some(config.load().endpoint()),
+            network.bind(local),
+            Arc::new(TokioRuntime),
+        );
+        let handshakes = Arc::<AtomicUsize>::default();
+        let listener = QuicListener {
+            endpoint: endpoint.unwrap(),
+            local,
+            config,
+            site: Arc::clone(&server.site),
+            tasks: TaskTracker::new(),
+            handshakes: Arc::clone(&handshakes),
+            unvalidated: Arc::default(),
+        };
+        tokio::spawn(listener.run());
+        Self {
+            server,
+            network,
+            handshakes,
+        }
+    }
+
+    /// A client at `address` that offers `alpn`, and begins a handshake.
+    fn connect(&self, address: &str, alpn: &str) -> (Endpoint, Connecting) {
+        let endpoint = Endpoint::new_with_abstract_socket(
+            EndpointConfig::default(),
+            None,
+            self.network.bind(address.parse().unwrap()),
+            Arc::new(TokioRuntime),
+        );
+        let endpoint = endpoint.unwrap();
+        let crypto = QuicClientConfig::try_from(tls_config(&[alpn])).unwrap();
+        let config = quinn::ClientConfig::new(Arc::new(crypto));
+        let to = LOCAL.parse().unwrap();
+        let connecting = endpoint.connect_with(config, to, "a.example").unwrap();
+        (endpoint, connecting)
+    }
+
+    async fn client(&self, address: &str) -> (Endpoint, Connection) {
+        let (endpoint, connecting) = self.connect(address, "h3");
+        (endpoint, connecting.await.unwrap())
+    }
+
+    fn live(&self, address: &str) -> usize {
+        self.server.site.live.of(address.parse().unwrap()).len()
+    }
+}
+
+/// Waits until it is so, and reports how long that took.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+    let begun = clock::now();
+    while !is_so() {
+        assert!(
+            clock::since(begun) < Duration::from_secs(100),
+            "never: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    clock::since(begun)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_http3_is_served_and_listed_until_it_leaves() {
+    let edge = Edge::start(Limits::default());
+    let (_endpoint, client) = edge.client("192.0.2.7:50000").await;
+    until("it is listed", || edge.live("192.0.2.7") == 1).await;
+    let open = edge.server.site.live.of("192.0.2.7".parse().unwrap());
+    let open = open[0].look().unwrap();
+    assert_eq!((open.version, open.port), (Version::H3, 50_000));
+    assert_eq!(edge.server.shared.metrics.open(Version::H3), 1);
+    assert_eq!(
+        edge.server
+            .metric("hikyaku_udp_events_total{event=\"arrived\"}"),
+        1
+    );
+    client.close(VarInt::from_u32(0x100), b"");
+    until("it is gone", || edge.live("192.0.2.7") == 0).await;
+    assert_eq!(edge.server.shared.metrics.open(Version::H3), 0);
+    assert_eq!(edge.server.site.connections.count(), 0);
+    assert_eq!(edge.server.metric(FAILED), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_http3_is_refused_and_counted() {
+    let edge = Edge::start(Limits::default());
+    let (_endpoint, connecting) = edge.connect("192.0.2.7:50000", "h2");
+    let error = connecting.await.unwrap_err().to_string();
+    assert!(
+        error.contains("no application protocol") || error.contains("120"),
+        "{error}"
+    );
+    until("its place is free", || {
+        edge.server.site.connections.count() == 0
+    })
+    .await;
+    assert_eq!(edge.server.metric(FAILED), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_stops_is_given_up_in_its_time() {
+    let edge = Edge::start(Limits::default());
+    edge.network.cut("192.0.2.7:50000");
+    let (_endpoint, _connecting) = edge.connect("192.0.2.7:50000", "h3");
+    let handshakes = || edge.handshakes.load(Ordering::Relaxed);
+    until("it has begun", || handshakes() == 1).await;
+    assert_eq!(
+        edge.server
+            .site
+            .connections
+            .beginning("192.0.2.7".parse().unwrap()),
+        1
+    );
+    let took = until("it is given up", || handshakes() == 0).await;
+    let want = edge.server.site.service().timeouts.handshake;
+    assert!(took.abs_diff(want) < Duration::from_millis(100), "{took:?}");
+    assert_eq!(edge.server.metric(FAILED), 1);
+    assert_eq!(edge.server.site.connections.count(), 0);
+    let broke = "hikyaku_udp_events_total{event=\"broke\"}";
+    assert_eq!(
+        edge.server.metric(broke),
+        0,
+        "somebody else may have begun it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_beyond_a_limit_hear_nothing() {
+    let edge = Edge::start(Limits {
+        connections_per_address: 1,
+        ..Limits::default()
+    });
+    let (_first, connection) = edge.client("192.0.2.7:50000").await;
+    let (_second, connecting) = edge.connect("192.0.2.7:50001", "h3");
+    until("it is refused", || edge.server.metric(REFUSED) == 1).await;
+    assert_eq!(
+        edge.network.received("192.0.2.7:50001"),
+        0,
+        "a refusal is remembered for days"
+    );
+    let other = edge.client("192.0.2.8:50000").await;
+    connection.close(VarInt::from_u32(0x100), b"");
+    let established = connecting.await;
+    assert!(
+        established.is_ok(),
+        "it asks again, and there is room: {established:?}"
+    );
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_have_to_be_proven_where_many_handshakes_go_on() {
+    let cases = [("none is too many", 0, 1), ("hundreds are fine", 500, 0)];
+    for (name, quic_retry_above, retries) in cases {
+        let edge = Edge::start(Limits {
+            quic_retry_above,
+            ..Limits::default()
+        });
+        let _client = edge.client("192.0.2.7:50000").await;
+        assert_eq!(
+            edge.server.metric("hikyaku_quic_retries_total"),
+            retries,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn idle_connections_end_before_nats_forget_them() {
+    // timeouts.idle, time without a packet
+    for (idle, want) in [(5, 6), (28, 29), (29, 30), (75, 30), (u64::MAX, 30)] {
+        let timeouts = Timeouts {
+            idle: Duration::from_secs(idle),
+            ..Timeouts::default()
+        };
+        assert_eq!(max_idle(&timeouts), Duration::from_secs(want), "{idle} s");
+    }
+}
+
+#[test]
+fn a_floor_that_no_connection_can_reach_is_refused() {
+    for (floor, fits) in [
+        (None, true),
+        (Some(SEND_WINDOW), true),
+        (Some(SEND_WINDOW + 1), false),
+    ] {
+        assert_eq!(check_min_cwnd(floor).is_ok(), fits, "{floor:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_packets_of_an_address_have_it_prove_itself() {
+    let edge = Edge::start(Limits::default());
+    let address: IpAddr = [192, 0, 2, 7].into();
+    let admit = || edge.server.site.connections.admit(address).unwrap();
+    let _forged: Vec<_> = std::iter::repeat_with(admit)
+        .take(RETRY_ABOVE_OF_ADDRESS)
+        .collect();
+    let _client = edge.client("192.0.2.7:50000").await;
+    let _other = edge.client("192.0.2.8:50000").await;
+    assert_eq!(
+        edge.server.metric("hikyaku_quic_retries_total"),
+        1,
+        "of that address alone"
+    );
+}

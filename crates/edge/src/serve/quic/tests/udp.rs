@@ -1,0 +1,113 @@
+//! Datagrams in memory.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use parking_lot::Mutex;
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::sync::mpsc;
+
+/// A datagram and its sender.
+type Datagram = (SocketAddr, Vec<u8>);
+
+/// Delivers datagrams at once, and in their order.
+#[derive(Debug, Default)]
+pub(super) struct Network(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    sockets: HashMap<SocketAddr, mpsc::UnboundedSender<Datagram>>,
+    received: HashMap<SocketAddr, usize>,
+    cut: HashSet<SocketAddr>,
+}
+
+impl Network {
+    pub(super) fn bind(self: &Arc<Self>, local: SocketAddr) -> Arc<dyn AsyncUdpSocket> {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        self.0.lock().sockets.insert(local, sender);
+        Arc::new(Socket {
+            network: Arc::clone(self),
+            local,
+            inbox: Mutex::new(inbox),
+        })
+    }
+
+    /// Loses everything that is sent to an address from now on.
+    pub(super) fn cut(&self, address: &str) {
+        self.0.lock().cut.insert(address.parse().unwrap());
+    }
+
+    /// How many datagrams have come to an address.
+    pub(super) fn received(&self, address: &str) -> usize {
+        let received = &self.0.lock().received;
+        received
+            .get(&address.parse().unwrap())
+            .copied()
+            .unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct Socket {
+    network: Arc<Network>,
+    local: SocketAddr,
+    inbox: Mutex<mpsc::UnboundedReceiver<Datagram>>,
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Writable)
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let mut state = self.network.0.lock();
+        let to = transmit.destination;
+        if state.cut.contains(&to) {
+            return Ok(());
+        }
+        let datagram = (self.local, transmit.contents.to_vec());
+        let sent = state.sockets.get(&to).map(|socket| socket.send(datagram));
+        if let Some(Ok(())) = sent {
+            *state.received.entry(to).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let Some((addr, datagram)) = ready!(self.inbox.lock().poll_recv(cx)) else {
+            return Poll::Pending;
+        };
+        let len = datagram.len();
+        bufs[0][..len].copy_from_slice(&datagram);
+        meta[0] = RecvMeta {
+            addr,
+            len,
+            stride: len,
+            ..RecvMeta::default()
+        };
+        Poll::Ready(Ok(1))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+}
+
+#[derive(Debug)]
+struct Writable;
+
+impl UdpPoller for Writable {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
