@@ -144,7 +144,11 @@ impl Adaptive {
     fn state(&self) -> State {
         let doubt_rounds = self.inner.doubt_rounds(&self.path);
         let fair = self.settings.algorithm == Algorithm::Floor && doubt_rounds == 0;
-        let fair = self.path.bdp().filter(|_| fair).map(|bdp| bdp as u64);
+        let fair = self
+            .path
+            .bdp(self.inner.loss())
+            .filter(|_| fair)
+            .map(|bdp| bdp as u64);
         State {
             algorithm: self.settings.algorithm,
             slow_start: self.inner.in_slow_start(),
@@ -163,7 +167,6 @@ impl Adaptive {
     }
 
     pub(crate) fn lost(&mut self, now: Instant, sent: Instant, persistent: bool, bytes: u64) {
-        self.delivery.on_loss(bytes);
         self.handle.lost(now, bytes);
         if self.handle.took_former_path(sent) {
             return;

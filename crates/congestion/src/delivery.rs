@@ -7,13 +7,11 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Counts bytes sent, acknowledged and lost, and computes a rate at each acknowledgement.
+/// Counts bytes sent and acknowledged, and computes a rate at each acknowledgement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     /// Bytes acknowledged.
     delivered: u64,
-    /// Bytes lost.
-    lost: u64,
     in_flight: u64,
     /// The time at which `delivered` last grew.
     delivered_at: Option<Instant>,
@@ -30,7 +28,6 @@ pub(crate) struct Delivery {
 struct Batch {
     sent: Instant,
     delivered: u64,
-    lost: u64,
     delivered_at: Instant,
     acked_sent: Instant,
     limited: bool,
@@ -38,19 +35,17 @@ struct Batch {
 
 /// The measurements of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Bytes acknowledged per second.
-    pub(crate) rate: f64,
-    /// The lost share of the packets that left the network, 0 to 1.
-    pub(crate) loss: f64,
+    pub rate: f64,
     /// The time from sending to acknowledgement.
-    pub(crate) rtt: Duration,
+    pub rtt: Duration,
     /// The time at which the packet was sent.
-    pub(crate) sent: Instant,
+    pub sent: Instant,
     /// The bytes delivered when the packet was sent.
-    pub(crate) prior: u64,
+    pub prior: u64,
     /// Whether the application was the limit: the path may carry more than `rate`.
-    pub(crate) limited: bool,
+    pub limited: bool,
 }
 
 impl Delivery {
@@ -70,7 +65,6 @@ impl Delivery {
         self.batches.push_back(Batch {
             sent: now,
             delivered: self.delivered,
-            lost: self.lost,
             delivered_at: self.delivered_at.unwrap_or(now),
             acked_sent: self.acked_sent.unwrap_or(now),
             limited: self.limited_until > self.delivered,
@@ -79,10 +73,6 @@ impl Delivery {
 
     pub(crate) fn on_ack(&mut self, bytes: u64) {
         self.delivered += bytes;
-    }
-
-    pub(crate) fn on_loss(&mut self, bytes: u64) {
-        self.lost += bytes;
     }
 
     /// Computes a sample after the acknowledgements at `now`. `newest` is the latest sending time
@@ -109,10 +99,8 @@ impl Delivery {
         let acking = now.saturating_duration_since(batch.delivered_at);
         let secs = sending.max(acking).as_secs_f64();
         let delivered = (self.delivered - batch.delivered) as f64;
-        let lost = (self.lost - batch.lost) as f64;
         (secs > 0.0).then(|| Sample {
             rate: delivered / secs,
-            loss: lost / (lost + delivered).max(1.0),
             rtt: now.saturating_duration_since(newest),
             sent: newest,
             prior: batch.delivered,

@@ -1,5 +1,7 @@
 //! A fair window floor: CUBIC with a measured path.
 
+mod probes;
+pub(crate) mod rule;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_units::SavedPath;
 
-use self::trust::Trust;
+use self::rule::{Answer, Rule, Step};
 use crate::Settings;
 use crate::cubic::Cubic;
 use crate::delivery::Sample;
@@ -34,36 +36,14 @@ use crate::path::Path;
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
-    trust: Trust,
+    rule: Rule,
     mss: f64,
-    startup: Option<Startup>,
-    probe: Option<Probe>,
-    /// The last round with a loss at which the floor held.
-    forgiven: Option<u64>,
-    /// The round in which the last probe began.
-    probed: u64,
-    /// The rounds from that probe to the next.
-    interval: u64,
     /// The path of former connections, until the first acknowledgement shows whether it is the
     /// same.
     known: Option<SavedPath>,
     /// The bytes by which the initial window exceeds CUBIC's.
     unearned: f64,
     jump: Option<Jump>,
-}
-
-/// The search of slow start for a round in which the rate no longer grows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Startup {
-    rate: f64,
-    stalled: u32,
-}
-
-/// A round with a larger window.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    round: u64,
-    rate: f64,
 }
 
 /// A window that this connection has not measured, until its packets are acknowledged.
@@ -82,13 +62,8 @@ impl Floor {
         cubic.open(cubic.initial_window() + unearned);
         Self {
             cubic,
-            trust: Trust::default(),
+            rule: Rule::default(),
             mss,
-            startup: Some(Startup::default()),
-            probe: None,
-            forgiven: None,
-            probed: 0,
-            interval: PROBE_ROUNDS,
             known: settings.known,
             unearned,
             jump: None,
@@ -101,7 +76,7 @@ impl Floor {
         if searching {
             self.cubic.open(window);
         } else {
-            self.startup = None;
+            self.rule.leave_startup();
             self.cubic.settle(window);
         }
     }
@@ -112,8 +87,13 @@ impl Floor {
 
     /// The rounds for which losses count as answers to our own rate.
     pub(crate) fn doubt_rounds(&self, path: &Path) -> u16 {
-        let rounds = self.trust.doubt_left(path.round());
+        let rounds = self.rule.doubt_left(path.round());
         u16::try_from(rounds).unwrap_or(u16::MAX)
+    }
+
+    /// The lost share of the path's packets.
+    pub(crate) fn loss(&self) -> f64 {
+        self.rule.loss()
     }
 
     pub(crate) fn ssthresh(&self) -> Option<u64> {
@@ -137,7 +117,7 @@ impl Floor {
         limited: bool,
         srtt: Duration,
     ) {
-        self.trust.on_ack(sent, bytes as f64 / self.mss);
+        self.rule.acked(bytes as f64 / self.mss);
         self.cubic.acked(now, sent, bytes as f64, limited, srtt);
     }
 
@@ -153,96 +133,37 @@ impl Floor {
         round_ended: bool,
         path: &Path,
     ) {
-        if round_ended {
-            self.end_round(now, path);
+        let searching = self.cubic.in_slow_start();
+        match self.rule.sampled(path, round_ended, searching) {
+            Step::None => {}
+            Step::Doubt => {
+                self.leave_startup();
+                self.cubic.congested(now, now, false);
+            }
+            Step::Plateau => {
+                self.leave_startup();
+                let bdp = self.bdp(path);
+                self.cubic.settle(bdp.max(self.cubic.initial_window()));
+            }
+            Step::Raise => self.raise(now, path),
         }
         self.resume(now, sample);
     }
 
-    fn end_round(&mut self, now: Instant, path: &Path) {
-        let round = path.round();
-        if self.trust.end_round(round) {
-            self.leave_startup();
-            self.stop_probe(now, path);
-            self.cubic.congested(now, now, false);
-            return;
-        }
-        self.look_for_plateau(path);
-        self.step_probe(now, round, path);
-    }
-
-    /// Ends slow start after three rounds in which the rate did not grow by a quarter.
-    fn look_for_plateau(&mut self, path: &Path) {
-        if !self.cubic.in_slow_start() {
-            self.startup = None;
-        }
-        let (Some(startup), Some(rate)) = (&mut self.startup, path.last_rate()) else {
-            return;
-        };
-        if rate >= startup.rate * STARTUP_GROWTH {
-            *startup = Startup { rate, stalled: 0 };
-            return;
-        }
-        startup.stalled += 1;
-        if startup.stalled >= STARTUP_ROUNDS && self.forgiven.is_some() {
-            let bdp = path.bdp().unwrap_or(0.0);
-            self.leave_startup();
-            self.cubic.settle(bdp.max(self.cubic.initial_window()));
-        }
+    fn bdp(&self, path: &Path) -> f64 {
+        path.bdp(self.loss()).unwrap_or(0.0)
     }
 
     fn leave_startup(&mut self) {
-        self.startup = None;
+        self.rule.leave_startup();
         self.jump = None;
         self.known = None;
     }
 
-    /// Begins and ends probes.
-    fn step_probe(&mut self, now: Instant, round: u64, path: &Path) {
-        if let Some(probe) = self.probe {
-            if round > probe.round {
-                self.stop_probe(now, path);
-            }
-            return;
-        }
-        let forgiving = self
-            .forgiven
-            .is_some_and(|last| round - last <= self.interval);
-        let due = round >= self.probed + self.interval;
-        if forgiving && due && self.startup.is_none() && self.trust.given(round) {
-            let rate = path.rate().unwrap_or(0.0);
-            self.probe = Some(Probe { round, rate });
-            self.probed = round;
-            self.trust.probe_begins(now);
-        }
-    }
-
-    fn stop_probe(&mut self, now: Instant, path: &Path) {
-        if let Some(probe) = self.probe.take() {
-            self.trust.probe_ends(now);
-            // The probe found more: probe again in the round after the next.
-            if path
-                .rate()
-                .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
-            {
-                self.interval = PROBE_ROUNDS;
-                self.probed = self.probed.saturating_sub(PROBE_ROUNDS - 2);
-                self.raise(path);
-            }
-        }
-    }
-
-    /// Ends a probe that has met a queue: the path has no more.
-    fn cut_probe_short(&mut self, now: Instant, path: &Path) {
-        if self.probe.is_some() {
-            self.interval = (self.interval * 2).min(MAX_PROBE_ROUNDS);
-            self.stop_probe(now, path);
-        }
-    }
-
-    /// Raises the window to the path's measured BDP.
-    fn raise(&mut self, path: &Path) {
-        if let Some(bdp) = path.bdp().filter(|bdp| *bdp > self.cubic.window_bytes()) {
+    /// Raises the window to the path's measured BDP, unless there is a queue now.
+    fn raise(&mut self, now: Instant, path: &Path) {
+        let bdp = self.bdp(path);
+        if bdp > self.cubic.window_bytes() && !path.queued(now) {
             self.cubic.settle(bdp);
         }
     }
@@ -252,7 +173,7 @@ impl Floor {
         if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
             self.jump = None;
         }
-        let Some(known) = self.known.take().filter(|_| self.startup.is_some()) else {
+        let Some(known) = self.known.take().filter(|_| self.rule.in_startup()) else {
             return;
         };
         let before = self.cubic.window_bytes() - self.unearned;
@@ -276,33 +197,34 @@ impl Floor {
         bytes: u64,
         path: &Path,
     ) {
-        let queued = path.queued(sent);
-        self.trust.on_loss(sent, bytes as f64 / self.mss, queued);
-        let round = path.round();
-        if persistent {
-            self.trust.doubt(round);
-        }
-        let honest = bytes > 0 && !persistent && self.trust.given(round);
-        if honest && !queued {
-            self.forgive(now, sent, path);
-        } else if honest && self.trust.probed(sent) {
-            // The queue may be the probe's own. The next round without a probe shows whether it is.
-            self.cut_probe_short(now, path);
+        let answer = if persistent {
+            self.rule.doubt(path.round());
+            Answer::Congestion
+        } else if bytes == 0 {
+            self.rule.give_up_probe();
+            Answer::Congestion
         } else {
-            self.retreat();
-            self.leave_startup();
-            self.stop_probe(now, path);
-            self.cubic.congested(now, sent, persistent);
+            let packets = bytes as f64 / self.mss;
+            self.rule.lost(packets, path.queued(sent), path)
+        };
+        match answer {
+            Answer::Forgiven => self.forgive(now, sent, path),
+            Answer::Probe => {}
+            Answer::Congestion => {
+                self.retreat();
+                self.leave_startup();
+                self.cubic.congested(now, sent, persistent);
+            }
         }
     }
 
+    /// Reduces the window to the floor. While the rate grows it lags the window by a round or two,
+    /// and so does the floor: then the window stays.
     fn forgive(&mut self, now: Instant, sent: Instant, path: &Path) {
-        self.forgiven = Some(path.round());
-        if self.cubic.in_slow_start() {
-            return;
+        if !self.cubic.in_slow_start() && !path.growing() {
+            let floor = self.bdp(path);
+            self.cubic.reduce(now, sent, floor);
         }
-        let floor = path.bdp().unwrap_or(0.0);
-        self.cubic.reduce(now, sent, floor);
     }
 
     /// Returns to the measured window, since an unmeasured one has met a queue.
@@ -318,7 +240,7 @@ impl Floor {
     /// The window in bytes, with the addition of a probe.
     pub(crate) fn window_bytes(&self) -> f64 {
         let window = self.cubic.window_bytes();
-        if self.probe.is_some() {
+        if self.rule.probing() {
             window * PROBE_GAIN
         } else {
             window
@@ -326,15 +248,5 @@ impl Floor {
     }
 }
 
-/// Growth of the rate in a round of slow start that has not yet filled the path.
-const STARTUP_GROWTH: f64 = 1.25;
-/// Rounds without that growth after which slow start ends.
-const STARTUP_ROUNDS: u32 = 3;
-/// Rounds from probe to probe.
-const PROBE_ROUNDS: u64 = 4;
-/// Rounds from probe to probe where probes meet queues, at most.
-const MAX_PROBE_ROUNDS: u64 = 64;
-/// The window of a probe, as a multiple of the usual one.
+/// Growth of the window in a probe.
 const PROBE_GAIN: f64 = 1.25;
-/// The growth of the rate by a probe which shows that the path has more.
-const PROBE_GROWTH: f64 = 1.1;

@@ -17,6 +17,13 @@ pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use state::State;
 
+/// The rule of [`Algorithm::Floor`] without window, clock or packets, which TCP's floor follows, too.
+pub mod rule {
+    pub use crate::delivery::Sample;
+    pub use crate::floor::rule::{Answer, Rule, Snapshot, Step};
+    pub use crate::path::Path;
+}
+
 use hikyaku_units::SavedPath;
 
 /// Bytes that a connection of the server may have sent without an acknowledgement. It bounds every

@@ -9,42 +9,62 @@ use std::time::{Duration, Instant};
 use crate::delivery::Sample;
 
 /// Rates, round-trip times and rounds of a path.
+///
+/// TCP's floor has the same in `crates/edge/bpf/path.h`, but for [`Path::queued`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Path {
+pub struct Path {
     /// The number of ended rounds. A round ends when a packet sent after its start is acknowledged.
     round: u64,
     /// The delivered bytes at which the round ends.
     round_end: u64,
-    /// The largest rate of each recent round with its loss, in bytes per second.
-    rates: VecDeque<RoundRate>,
-    /// The smallest RTTs of recent rounds. Rounds that end within [`FLOOR_STEP`] share one.
-    floors: VecDeque<(Instant, Duration)>,
+    /// The largest rate of this round, in bytes per second.
+    round_rate: f64,
+    /// The largest rate of the previous round.
+    last_rate: f64,
+    /// The largest rates of the current span of [`RATE_ROUNDS`] and of the previous one.
+    rates: [f64; 2],
+    /// The path's rates at the beginnings of this round and of the previous one.
+    rates_then: [f64; 2],
+    /// The smallest RTTs of the current span of [`RTT_LIFE`] and of the previous one.
+    rtts: [Least; 2],
+    /// The beginning of the current span of RTTs.
+    rtts_since: Option<Instant>,
     round_min: Option<Duration>,
-    /// The RTT without queues, from `floors`; see [`Path::min_rtt`].
+    /// The RTT without queues, from `rtts`; see [`Path::min_rtt`].
     min_rtt: Option<Duration>,
     /// RTTs of recent packets in the order of their sending times.
     recent: VecDeque<(Instant, Duration)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct RoundRate {
-    round: u64,
-    /// The rate of acknowledged bytes.
-    rate: f64,
-    /// The rate of sent bytes, lost packets included.
-    gross: f64,
+/// The two smallest of the rounds' smallest RTTs in a span of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    first: Option<Duration>,
+    second: Option<Duration>,
+}
+
+impl Least {
+    fn take(&mut self, rtt: Duration) {
+        if self.first.is_none_or(|first| rtt < first) {
+            self.second = self.first.replace(rtt);
+        } else if self.second.is_none_or(|second| rtt < second) {
+            self.second = Some(rtt);
+        }
+    }
 }
 
 impl Path {
-    /// Takes in a sample. Returns whether it ends a round.
-    pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
+    /// Takes in a sample. `delivered` counts all bytes so far. Returns whether it ends a round.
+    pub fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
         self.remember(sample.sent, sample.rtt);
         self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
         let ends = sample.prior >= self.round_end;
         if ends {
             self.begin_round(now, delivered);
         }
-        self.rate_sample(sample);
+        if !sample.limited || sample.rate > self.largest_rate() {
+            self.round_rate = self.round_rate.max(sample.rate);
+        }
         ends
     }
 
@@ -58,100 +78,80 @@ impl Path {
     fn begin_round(&mut self, now: Instant, delivered: u64) {
         self.round += 1;
         self.round_end = delivered;
+        self.last_rate = std::mem::take(&mut self.round_rate);
+        if self.round.is_multiple_of(RATE_ROUNDS) {
+            self.rates = [0.0, self.rates[0]];
+        }
+        self.rates[0] = self.rates[0].max(self.last_rate);
+        self.rates_then = [self.largest_rate(), self.rates_then[0]];
         if let Some(min) = self.round_min.take() {
-            self.floor_sample(now, min);
+            self.take_rtt(now, min);
         }
         let keep = self.min_rtt().unwrap_or_default() * 4 + Duration::from_millis(50);
         let stale = |sent: Instant| now.saturating_duration_since(sent) > keep;
         while self.recent.front().is_some_and(|&(sent, _)| stale(sent)) {
             self.recent.pop_front();
         }
-        let first = self.round.saturating_sub(RATE_ROUNDS);
-        while self.rates.front().is_some_and(|rate| rate.round < first) {
-            self.rates.pop_front();
-        }
     }
 
-    /// Takes in the smallest RTT of a round, and drops those that are too old.
-    fn floor_sample(&mut self, now: Instant, min: Duration) {
-        match self.floors.back_mut() {
-            Some((at, floor)) if now.saturating_duration_since(*at) < FLOOR_STEP => {
-                if min >= *floor {
-                    return;
-                }
-                *floor = min;
-            }
-            _ => self.floors.push_back((now, min)),
+    /// Takes in the smallest RTT of a round.
+    fn take_rtt(&mut self, now: Instant, rtt: Duration) {
+        let since = *self.rtts_since.get_or_insert(now);
+        let old = now.saturating_duration_since(since) > RTT_LIFE;
+        if old && self.rtts[0].second.is_some() {
+            self.rtts = [Least::default(), self.rtts[0]];
+            self.rtts_since = Some(now);
         }
-        let old = |at: Instant| now.saturating_duration_since(at) > FLOOR_LIFE;
-        while self.floors.len() > 2 && self.floors.front().is_some_and(|&(at, _)| old(at)) {
-            self.floors.pop_front();
+        self.rtts[0].take(rtt);
+        let [mut all, before] = self.rtts;
+        for rtt in [before.first, before.second].into_iter().flatten() {
+            all.take(rtt);
         }
-        self.min_rtt = self.second_least();
+        let second = all.second.filter(|_| self.round >= SECOND_FROM);
+        self.min_rtt = second.or(all.first);
     }
 
-    fn rate_sample(&mut self, sample: &Sample) {
-        if sample.limited && self.rate().is_some_and(|rate| sample.rate < rate) {
-            return;
-        }
-        let gross = sample.rate / (1.0 - sample.loss.min(MAX_LOSS));
-        let next = RoundRate {
-            round: self.round,
-            rate: sample.rate,
-            gross,
-        };
-        match self.rates.back_mut() {
-            Some(last) if last.round == self.round => {
-                if next.rate > last.rate {
-                    *last = next;
-                }
-            }
-            _ => self.rates.push_back(next),
-        }
+    fn largest_rate(&self) -> f64 {
+        let [these, those] = self.rates;
+        these.max(those).max(self.round_rate)
     }
 
-    pub(crate) fn round(&self) -> u64 {
+    /// The number of ended rounds.
+    #[must_use]
+    pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The largest delivery rate of the last ten rounds, in bytes a second.
-    pub(crate) fn rate(&self) -> Option<f64> {
-        self.rates.iter().map(|rate| rate.rate).reduce(f64::max)
+    /// The largest delivery rate of the last five to ten rounds, in bytes per second.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        Some(self.largest_rate()).filter(|rate| *rate > 0.0)
     }
 
     /// The largest delivery rate of the previous round, in bytes per second.
-    pub(crate) fn last_rate(&self) -> Option<f64> {
-        let last = self.round.checked_sub(1)?;
-        let of = self.rates.iter().find(|rate| rate.round == last);
-        of.map(|rate| rate.rate)
+    #[must_use]
+    pub fn last_rate(&self) -> Option<f64> {
+        Some(self.last_rate).filter(|rate| *rate > 0.0)
     }
 
-    /// The path's RTT without queues.
-    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+    /// Whether the rate has grown by a tenth within two rounds: the path may have yet more.
+    #[must_use]
+    pub fn growing(&self) -> bool {
+        self.largest_rate() > self.rates_then[1] * GROWTH
+    }
+
+    /// The path's RTT without queues: from the fourth round on, the second smallest of the rounds'
+    /// smallest. One RTT that is too small would make every other look like a queue.
+    #[must_use]
+    pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt.or(self.round_min)
     }
 
-    /// The second smallest of `floors`, or the smallest while there are few. One RTT that is too
-    /// small would make every other look like a queue.
-    fn second_least(&self) -> Option<Duration> {
-        let mut least: [Option<Duration>; 2] = [None; 2];
-        for &(_, rtt) in &self.floors {
-            if least[0].is_none_or(|first| rtt < first) {
-                least = [Some(rtt), least[0]];
-            } else if least[1].is_none_or(|second| rtt < second) {
-                least[1] = Some(rtt);
-            }
-        }
-        match self.floors.len() {
-            0..=3 => least[0],
-            _ => least[1],
-        }
-    }
-
-    /// Bytes that fill the path, with its losses and a few bytes to spare. Acknowledgements come
+    /// Bytes that fill the path, with its `loss` and a few bytes to spare. Acknowledgements come
     /// late and together; on a path of 1 ms, the spare bytes are as many as those that fill it.
-    pub(crate) fn bdp(&self) -> Option<f64> {
-        let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
+    #[must_use]
+    pub fn bdp(&self, loss: f64) -> Option<f64> {
+        let gross = self.rate()? / (1.0 - loss.min(MAX_LOSS));
         let min_rtt = self.min_rtt()?;
         let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(MIN_SPARE);
         Some(gross * time.as_secs_f64())
@@ -161,7 +161,7 @@ impl Path {
     ///
     /// It is the smallest time of the packets sent about then, or of the last packets. Jitter
     /// delays single packets, and a standing queue delays all of them.
-    pub(crate) fn queue_at(&self, sent: Instant) -> Option<Duration> {
+    fn queue_at(&self, sent: Instant) -> Option<Duration> {
         let min = self.min_rtt()?;
         let about = min / 4;
         let count = self.recent.len();
@@ -180,25 +180,29 @@ impl Path {
     ///
     /// Short paths have short buffers. One of half a BDP at 5 ms overflows before a packet has
     /// waited for 2 ms more than the others.
-    pub(crate) fn threshold(&self) -> Duration {
+    #[must_use]
+    pub fn threshold(&self) -> Duration {
         let min_rtt = self.min_rtt().unwrap_or_default();
         let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(MIN_SHORT_QUEUE, MAX_SHORT_QUEUE);
         (min_rtt / QUEUE_DIVISOR).max(short)
     }
 
     /// Whether packets sent at `sent` met a standing queue. True if nothing is measured yet.
-    pub(crate) fn queued(&self, sent: Instant) -> bool {
+    #[must_use]
+    pub fn queued(&self, sent: Instant) -> bool {
         self.queue_at(sent)
             .is_none_or(|queue| queue >= self.threshold())
     }
 }
 
-/// Rounds for which a rate counts.
-const RATE_ROUNDS: u64 = 10;
-/// Time for which a round's smallest RTT counts.
-const FLOOR_LIFE: Duration = Duration::from_secs(30);
-/// Time within which rounds share an entry, so that short rounds need little memory.
-const FLOOR_STEP: Duration = Duration::from_millis(100);
+/// Rounds of a span. A rate counts in its span and the next.
+const RATE_ROUNDS: u64 = 5;
+/// Growth of the rate within two rounds that shows a path with more.
+const GROWTH: f64 = 1.1;
+/// Time of a span. A round's smallest RTT counts in its span and the next.
+const RTT_LIFE: Duration = Duration::from_secs(15);
+/// The round from which on the second smallest RTT counts.
+const SECOND_FROM: u64 = 4;
 /// The largest loss for which the BDP makes up.
 const MAX_LOSS: f64 = 0.1;
 /// The fewest RTTs from which a queue is computed.

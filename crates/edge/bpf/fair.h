@@ -8,17 +8,13 @@
 
 #include "trust.h"
 #include "path.h"
+#include "rule.h"
 
 enum {
-	/* Rounds without a quarter more that end slow start. */
-	STARTUP_ROUNDS = 3,
-	PROBE_ROUNDS = 4,
 	/* Rounds after slow start in which losses are of its own overflow. */
 	OVERFLOW_ROUNDS = 2,
 	/* Part of the RTT for which the kernel waits for what came out of order (RFC 8985 §6.2). */
 	REORDER_PART = 4,
-	/* Where probes meet a queue. */
-	MAX_PROBE_ROUNDS = 64,
 	LEAST_WINDOW = 10,
 	/* Of what slow start grows by, where RTTs have risen (RFC 9406 §4.3, CSS_GROWTH_DIVISOR). */
 	GROWTH_DIVISOR = 4,
@@ -98,7 +94,7 @@ static __always_inline void cut(struct sock *sk, struct flow *flow, __u64 least)
 /* To a window that the path has shown. */
 static __always_inline void settle(struct flow *flow, struct tcp_sock *tp, __u64 window)
 {
-	flow->inner = max64(window, LEAST_WINDOW);
+	flow->inner = window;
 	tp->snd_ssthresh = flow->inner;
 }
 
@@ -109,72 +105,27 @@ static __always_inline void leave_startup(struct flow *flow)
 	flow->known_bdp = 0;
 }
 
-/* What was sent in the probe's round is acknowledged in the next, and its queue drained in the one
- * after that. */
-static __always_inline void end_probe(struct flow *flow, struct tcp_sock *tp)
-{
-	__u64 bdp = path_bdp(flow);
-	bool more = path_rate(flow) > flow->probe_rate + flow->probe_rate / 10;
-
-	flow->probe_rate = 0;
-	/* Look for yet more at once. */
-	if (more) {
-		flow->probe_interval = PROBE_ROUNDS;
-		flow->probe_round -= PROBE_ROUNDS - 2;
-	}
-	if (bdp > flow->inner && !queued(flow))
-		settle(flow, tp, bdp);
-}
-
-static __always_inline void look_for_plateau(struct flow *flow, struct tcp_sock *tp)
-{
-	if (!in_slow_start(flow, tp))
-		flow->startup = false;
-	if (!flow->startup || !flow->last_rate)
-		return;
-	if (flow->last_rate >= flow->startup_rate + flow->startup_rate / 4) {
-		flow->startup_rate = flow->last_rate;
-		flow->stalled = 0;
-		return;
-	}
-	if (!window_limited(flow, tp))
-		return;
-	if (++flow->stalled >= STARTUP_ROUNDS && flow->forgiven) {
-		leave_startup(flow);
-		settle(flow, tp, path_bdp(flow));
-	}
-}
-
-static __always_inline void step_probe(struct flow *flow, struct tcp_sock *tp)
-{
-	bool forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= flow->probe_interval;
-
-	if (flow->round > flow->probe_round)
-		flow->probe = false;
-	if (flow->probe_rate && flow->round > flow->probe_round + 2)
-		end_probe(flow, tp);
-	if (forgiving && !flow->startup && trusted(flow) &&
-	    flow->round >= flow->probe_round + flow->probe_interval) {
-		flow->probe = true;
-		flow->probe_met = false;
-		flow->probe_round = flow->round;
-		flow->probe_rate = path_rate(flow);
-		weigh_probe(flow);
-	}
-}
-
 static __always_inline void end_round(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	__u64 bdp = path_bdp(flow);
 
-	if (judge(flow)) {
+	switch (step_of_round(flow, in_slow_start(flow, tp), window_limited(flow, tp))) {
+	case STEP_DOUBT:
 		leave_startup(flow);
-		flow->probe = false;
 		cut(sk, flow, 0);
-		return;
+		break;
+	case STEP_PLATEAU:
+		leave_startup(flow);
+		settle(flow, tp, max64(bdp, LEAST_WINDOW));
+		break;
+	case STEP_RAISE:
+		if (bdp > flow->inner && !queued(flow))
+			settle(flow, tp, bdp);
+		break;
+	case STEP_NONE:
+		break;
 	}
-	look_for_plateau(flow, tp);
-	step_probe(flow, tp);
 }
 
 static __always_inline __u32 earned(struct flow *flow)
@@ -217,29 +168,24 @@ static __always_inline void retreat(struct flow *flow)
 		flow->inner = earned(flow);
 }
 
-static __always_inline void on_losses(struct sock *sk, struct flow *flow,
-				      const struct rate_sample *rs)
+static __always_inline void on_losses(struct sock *sk, struct flow *flow, __u32 lost)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	bool honest = trusted(flow);
 
-	if (honest && !queued(flow)) {
-		flow->forgiven = flow->round + 1;
+	switch (answer_losses(flow, lost, queued(flow))) {
+	case ANSWER_FORGIVEN:
 		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow) &&
 		    may_cut(flow, tp))
 			cut(sk, flow, path_bdp(flow));
-	} else if (honest && drains_probe(flow)) {
-		/* The probe's own queue, or not: without it the next round tells. */
-		flow->probe = false;
-		if (!flow->probe_met)
-			flow->probe_interval = min64(flow->probe_interval * 2, MAX_PROBE_ROUNDS);
-		flow->probe_met = true;
-	} else {
+		break;
+	case ANSWER_PROBE:
+		break;
+	case ANSWER_CONGESTION:
 		retreat(flow);
 		leave_startup(flow);
-		flow->probe = false;
 		if (may_cut(flow, tp))
 			cut(sk, flow, 0);
+		break;
 	}
 }
 
@@ -285,7 +231,6 @@ void BPF_PROG(fair_init, struct sock *sk)
 		return;
 	flow->startup = true;
 	flow->probe_interval = PROBE_ROUNDS;
-	flow->rtts_since = tcp_sk(sk)->tcp_mstamp;
 	show_fair(sk, flow);
 }
 
@@ -334,14 +279,14 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 		return;
 	}
 	round_ended = sample_path(flow, tp, rs);
-	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0, queued(flow));
+	count_acked(flow, rs->acked_sacked);
 	if (round_ended)
 		end_round(sk, flow);
 	resume(flow, tp, rs);
 	if (!flow->past_cut && rs->acked_sacked && sent_since_cut(flow, rs))
 		flow->past_cut = tp->tcp_mstamp;
 	if (lost > 0)
-		on_losses(sk, flow, rs);
+		on_losses(sk, flow, lost);
 	grow(sk, flow, ack, rs);
 	show_fair(sk, flow);
 }
@@ -352,7 +297,7 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	flow->probe = false;
+	give_up_probe(flow);
 	if (former_under_way(flow, tp)) {
 		flow->inner = min64(flow->inner, LEAST_WINDOW);
 		return;
@@ -383,8 +328,9 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 		show_fair(sk, flow);
 	} else if (flow && state == TCP_CA_CWR) {
 		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
+		retreat(flow);
 		leave_startup(flow);
-		flow->probe = false;
+		give_up_probe(flow);
 		cut(sk, flow, 0);
 		show_fair(sk, flow);
 	} else {

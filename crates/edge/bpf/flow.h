@@ -4,10 +4,10 @@
 /* 100 ms, in eighths of a microsecond. */
 enum { UNKNOWN_SRTT = 800000 };
 
-/* Packets, in sixteenths, weighted by age. */
+/* Packets, in 1024ths, weighted by age. */
 struct count {
-	__u32 acked;
-	__u32 lost;
+	__u64 acked;
+	__u64 lost;
 };
 
 /* The least two RTTs of the rounds of some time, in microseconds; 0 for none. */

@@ -76,7 +76,7 @@ static __always_inline __u64 path_bdp(struct flow *flow)
 {
 	__u64 all = sum(&flow->calm);
 	/* In 1024ths; more than a tenth is not made up for. */
-	__u64 loss = all ? min64(flow->calm.lost * 1024ULL / all, 102) : 0;
+	__u64 loss = all ? min64(flow->calm.lost * 1024 / all, 102) : 0;
 	__u32 rtt = min_rtt(flow);
 	__u64 time = rtt + max64(rtt / SPARE_PART, SPARE_LEAST);
 	__u64 bdp = (path_rate(flow) * time) >> 24;
@@ -134,6 +134,8 @@ static __always_inline void begin_round(struct flow *flow, struct tcp_sock *tp)
 	flow->round_rate = 0;
 	flow->rate_then[1] = flow->rate_then[0];
 	flow->rate_then[0] = path_rate(flow);
+	if (!flow->rtts_since)
+		flow->rtts_since = now;
 	if (now - flow->rtts_since > RTT_LIFE && flow->rtts[0].second) {
 		flow->rtts[1] = flow->rtts[0];
 		flow->rtts[0] = (struct least){};

@@ -7,9 +7,9 @@
 #pragma once
 
 enum {
-	SIXTEENTHS = 16,
+	PARTS = 1024,
 	/* Packets without which nothing is judged. */
-	JUDGED_PACKETS = 40 * SIXTEENTHS,
+	JUDGED_PACKETS = 40 * PARTS,
 	/* Shares of packets are in 2^-30: ONE is all of them. */
 	ONE = 1 << 30,
 	/* What probes lose besides where losses answer, a tenth: half of what a probe sends besides. */
@@ -17,13 +17,13 @@ enum {
 	/* e^10 to one, which chance exceeds about once in as many packets: 10 / ln 2 bits. */
 	ENOUGH = 945483,
 	/* Packets that count as seen before the first, and how many of them as lost. */
-	PRIOR = 50 * SIXTEENTHS,
-	PRIOR_LOST = 1 * SIXTEENTHS,
+	PRIOR = 50 * PARTS,
+	PRIOR_LOST = 1 * PARTS,
 	DOUBT_ROUNDS = 32,
 	MAX_DOUBT_ROUNDS = 256,
 };
 
-static __always_inline __u32 sum(struct count *count)
+static __always_inline __u64 sum(struct count *count)
 {
 	return count->acked + count->lost;
 }
@@ -74,29 +74,48 @@ static __always_inline void weigh_probe(struct flow *flow)
 
 	calm->acked -= calm->acked / 10;
 	calm->lost -= calm->lost / 10;
-	lost = (__u64)calm->lost + PRIOR_LOST;
-	loss = (lost << 30) / ((__u64)sum(calm) + PRIOR);
+	lost = calm->lost + PRIOR_LOST;
+	loss = (lost << 30) / (sum(calm) + PRIOR);
 	loss = min64(max64(loss, 1), ONE - 2 * MORE);
 	flow->if_acked = log2_of(ONE - loss - MORE) - log2_of(ONE - loss);
 	flow->if_lost = log2_of(loss + MORE) - log2_of(loss);
 }
 
+static __always_inline void weigh(struct flow *flow, __s64 evidence)
+{
+	evidence += flow->evidence;
+	flow->evidence = evidence > 0 ? evidence : 0;
+}
+
+static __always_inline void count_acked(struct flow *flow, __u32 packets)
+{
+	flow->whole.acked += (__u64)packets * PARTS;
+	if (of_probe(flow))
+		weigh(flow, (__s64)packets * flow->if_acked);
+	else
+		flow->calm.acked += (__u64)packets * PARTS;
+}
+
 /* Losses that were `met` by a queue tell of the queue, which CUBIC answers; how many packets are lost
  * at other times than probes is told by all. */
-static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 lost, bool met)
+static __always_inline void count_lost(struct flow *flow, __u32 packets, bool met)
 {
-	__s64 evidence = flow->evidence;
-	__u32 honest = met ? 0 : lost;
+	if (!met)
+		flow->whole.lost += (__u64)packets * PARTS;
+	if (!of_probe(flow))
+		flow->calm.lost += (__u64)packets * PARTS;
+	else if (!met)
+		weigh(flow, (__s64)packets * flow->if_lost);
+}
 
-	flow->whole.acked += acked * SIXTEENTHS;
-	flow->whole.lost += honest * SIXTEENTHS;
-	if (of_probe(flow)) {
-		evidence += (__s64)acked * flow->if_acked + (__s64)honest * flow->if_lost;
-		flow->evidence = evidence > 0 ? evidence : 0;
-	} else {
-		flow->calm.acked += acked * SIXTEENTHS;
-		flow->calm.lost += lost * SIXTEENTHS;
-	}
+/* The window was cut, or trust lost: the probe shows nothing more. */
+static __always_inline void give_up_probe(struct flow *flow)
+{
+	/* Packets of its round are not all of a probe then. */
+	if (flow->probe)
+		flow->if_acked = flow->if_lost = 0;
+	flow->probe = false;
+	flow->probe_rate = 0;
 }
 
 static __always_inline void begin_doubt(struct flow *flow)
@@ -104,7 +123,7 @@ static __always_inline void begin_doubt(struct flow *flow)
 	flow->doubt = min64(max64(flow->doubt * 2, DOUBT_ROUNDS), MAX_DOUBT_ROUNDS);
 	flow->trust_from = flow->round + flow->doubt;
 	flow->calm = flow->whole = (struct count){};
-	/* The rest of a probe says nothing more. */
+	give_up_probe(flow);
 	flow->evidence = flow->if_acked = flow->if_lost = 0;
 }
 
@@ -114,7 +133,7 @@ static __always_inline bool judge(struct flow *flow)
 	bool flooded = false;
 
 	if (sum(&flow->whole) >= JUDGED_PACKETS) {
-		flooded = flow->whole.lost * 5ULL > sum(&flow->whole);
+		flooded = flow->whole.lost * 5 > sum(&flow->whole);
 		flow->whole = (struct count){};
 	}
 	if (!flooded && flow->evidence < ENOUGH)

@@ -36,7 +36,10 @@ impl Inner {
     /// Continues from the window of `former`, or from the measured BDP of the path.
     pub(super) fn take_over(&mut self, now: Instant, mtu: u16, former: &Self, path: &Path) {
         let searching = former.in_slow_start();
-        let carried = path.bdp().filter(|_| !searching).unwrap_or(0.0);
+        let carried = path
+            .bdp(former.loss())
+            .filter(|_| !searching)
+            .unwrap_or(0.0);
         let window = carried.max(former.window() as f64);
         match self {
             Self::Cubic(cubic) if searching => cubic.open(window),
@@ -52,6 +55,14 @@ impl Inner {
         match self {
             Self::Floor(floor) => floor.doubt_rounds(path),
             Self::Cubic(_) | Self::Bbr(_) | Self::NewReno(_) => 0,
+        }
+    }
+
+    /// The part of packets that the path loses, as far as the algorithm knows.
+    pub(super) fn loss(&self) -> f64 {
+        match self {
+            Self::Floor(floor) => floor.loss(),
+            Self::Cubic(_) | Self::Bbr(_) | Self::NewReno(_) => 0.0,
         }
     }
 

@@ -48,18 +48,6 @@ fn packets_sent_while_the_application_had_no_more_are_marked() {
 }
 
 #[test]
-fn a_sample_has_losses_beside_the_rate() {
-    let start = Instant::now();
-    let mut delivery = Delivery::default();
-    delivery.on_sent(start, 10 * PACKET);
-    delivery.on_loss(PACKET);
-    delivery.on_ack(9 * PACKET);
-    let sample = delivery.on_end_acks(at(start, 20), start, 0, false);
-    let loss = sample.map(|sample| sample.loss);
-    assert!((loss.unwrap_or(0.0) - 0.1).abs() < 1e-9, "{loss:?}");
-}
-
-#[test]
 fn acknowledgements_in_a_burst_do_not_look_fast() {
     let start = Instant::now();
     let mut delivery = Delivery::default();

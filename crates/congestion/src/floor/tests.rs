@@ -48,7 +48,6 @@ fn a_loss_in_a_queue_is_cubics() {
     for _ in 0..10 {
         let sample = Sample {
             rate: 1e6,
-            loss: 0.0,
             rtt: RTT * 2,
             sent: now,
             prior: 0,
@@ -149,7 +148,6 @@ fn an_initial_window_goes_back_to_cubics() {
     let now = sent + RTT * 5;
     let sample = Sample {
         rate: 1e6,
-        loss: 0.0,
         rtt: RTT * 5,
         sent,
         prior: 0,

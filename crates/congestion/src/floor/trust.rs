@@ -1,7 +1,5 @@
 //! The test whether losses answer to our own rate.
 
-use std::time::Instant;
-
 /// Compares the losses during probes with the losses at other times.
 ///
 /// A policer, or a queue too short to show in round-trip times, loses more when more is sent. A
@@ -10,13 +8,18 @@ use std::time::Instant;
 /// The test is sequential (Page's CUSUM), and each packet of a probe is an observation. It weighs
 /// the loss of other times against that loss and [`MORE`]. So chance seldom ends trust, however
 /// often the test runs, and a policer's losses end it within a round.
+///
+/// TCP's floor has the same in `crates/edge/bpf/trust.h`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust {
     calm: Count,
+    round: Count,
     /// The logarithm of the likelihood ratio for more losses during probes.
     evidence: f64,
-    round: Count,
-    probe: Option<(Instant, Option<Instant>)>,
+    /// The evidence of an acknowledged packet of the probe.
+    if_acked: f64,
+    /// The evidence of a lost packet of the probe.
+    if_lost: f64,
     /// The round before which losses are not trusted.
     until: u64,
     /// The rounds of the last doubt.
@@ -55,55 +58,54 @@ impl Trust {
         self.until.saturating_sub(round)
     }
 
-    pub(super) fn on_ack(&mut self, sent: Instant, packets: f64) {
+    pub(super) fn evidence(&self) -> f64 {
+        self.evidence
+    }
+
+    /// The lost share of the packets at other times than probes.
+    pub(super) fn loss(&self) -> f64 {
+        self.calm.loss()
+    }
+
+    pub(super) fn on_ack(&mut self, packets: f64, of_probe: bool) {
         self.round.acked += packets;
-        if self.probed(sent) {
-            let (calm, more) = self.hypotheses();
-            self.weigh(packets * ((1.0 - more) / (1.0 - calm)).ln());
+        if of_probe {
+            self.weigh(packets * self.if_acked);
         } else {
             self.calm.acked += packets;
         }
     }
 
     /// Counts lost packets. A loss that was `queued` shows the queue, and CUBIC reacts to it.
-    pub(super) fn on_loss(&mut self, sent: Instant, packets: f64, queued: bool) {
+    pub(super) fn on_loss(&mut self, packets: f64, queued: bool, of_probe: bool) {
         if !queued {
             self.round.lost += packets;
         }
-        if !self.probed(sent) {
+        if !of_probe {
             self.calm.lost += packets;
         } else if !queued {
-            let (calm, more) = self.hypotheses();
-            self.weigh(packets * (more / calm).ln());
+            self.weigh(packets * self.if_lost);
         }
-    }
-
-    /// The loss at other times, and the loss of probes if losses answer to our rate.
-    fn hypotheses(&self) -> (f64, f64) {
-        let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
-        let calm = calm.min(1.0 - 2.0 * MORE);
-        (calm, calm + MORE)
     }
 
     fn weigh(&mut self, evidence: f64) {
         self.evidence = (self.evidence + evidence).max(0.0);
     }
 
-    pub(super) fn probe_begins(&mut self, now: Instant) {
+    /// Begins a probe: the loss of other times until now sets the evidence of its packets.
+    pub(super) fn probe_begins(&mut self) {
         self.calm.age();
-        self.probe = Some((now, None));
+        let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
+        let calm = calm.min(1.0 - 2.0 * MORE);
+        let more = calm + MORE;
+        self.if_acked = ((1.0 - more) / (1.0 - calm)).ln();
+        self.if_lost = (more / calm).ln();
     }
 
-    pub(super) fn probe_ends(&mut self, now: Instant) {
-        if let Some((_, end @ None)) = &mut self.probe {
-            *end = Some(now);
-        }
-    }
-
-    /// Whether packets sent at `sent` belong to the last probe.
-    pub(super) fn probed(&self, sent: Instant) -> bool {
-        self.probe
-            .is_some_and(|(begin, end)| sent >= begin && end.is_none_or(|end| sent <= end))
+    /// Takes the evidence from the packets of the last probe.
+    pub(super) fn forget_probe(&mut self) {
+        self.if_acked = 0.0;
+        self.if_lost = 0.0;
     }
 
     /// Ends a round. Returns whether trust ended with it.
@@ -124,9 +126,9 @@ impl Trust {
         self.doubt = (self.doubt * 2).clamp(DOUBT_ROUNDS, MAX_DOUBT_ROUNDS);
         self.until = round + self.doubt;
         self.calm = Count::default();
-        self.evidence = 0.0;
         self.round = Count::default();
-        self.probe = None;
+        self.evidence = 0.0;
+        self.forget_probe();
     }
 }
 
