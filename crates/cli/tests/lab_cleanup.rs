@@ -185,7 +185,10 @@ fn wrong_invocations_get_advice() {
     let cases: &[(&[&str], &[&str])] = &[
         (
             &["dumbell"],
-            &["no file has this name", "`dumbbell`, `epe`, `pair`, `two-paths`"],
+            &[
+                "no file has this name",
+                "`dumbbell`, `epe`, `pair`, `two-paths`",
+            ],
         ),
         (&["/"], &["reading topology `/`", "directory"]),
         (
