@@ -38,7 +38,7 @@ impl Probes {
         self.interval
     }
 
-    /// Whether what is acknowledged, or found lost, in `round` was sent in a probe.
+    /// Whether packets that are acknowledged, or found lost, in `round` were sent in a probe.
     pub(super) fn acked_in(&self, round: u64) -> bool {
         self.begun > 0 && round == self.begun + 1
     }

@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub loss: f64,
     /// A probe makes the window larger.
     pub probing: bool,
-    /// What is acknowledged now was sent in a probe.
+    /// The packets that are acknowledged now were sent in a probe.
     pub of_probe: bool,
     /// A queue may be that of a probe.
     pub drains: bool,
