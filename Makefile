@@ -9,7 +9,7 @@ help:
 	@echo 'make test-long      the long ones: experiments in the lab, crashes again and again'
 	@echo 'make soak           an hour of mixed clients, reloads, restarts and kills'
 	@echo '                    (HIKYAKU_SOAK=600 for ten minutes)'
-	@echo 'make check          formatting, lints, documentation, scripts, dependencies'
+	@echo 'make check          formatting, lints, arrows, documentation, prose, dependencies'
 	@echo 'make coverage       the share of lines that the Rust tests run'
 	@echo 'make bench-edge     what the edge server costs, beside nginx'
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
