@@ -294,8 +294,9 @@ def unidirectional_streams():
     def ends(which, by_reset):
         async def steps(peer):
             stream = getattr(peer, which)
-            # Its type must have arrived: a stream without a type has no meaning.
-            await peer.ping()
+            # The server must have read its type, as it has when it answers: a reset discards data
+            # that were not read (RFC 9000 §19.4), and a stream without a type has no meaning.
+            await peer.outcome(peer.request(get()))
             peer.reset(stream) if by_reset else peer.send(stream, fin=True)
             return await peer.outcome()
 
