@@ -200,23 +200,31 @@ impl Ground {
     /// Packets that left the server by an interface, without the kernel's own for neighbours and
     /// groups (ICMPv6), which come at any time.
     pub(super) fn sent_by(&self, interface: &str) -> u64 {
-        let tables = || {
+        let counts = || {
             let table = |name: &str| {
                 std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap()
             };
-            (table(&format!("dev_snmp6/{interface}")), table("dev"))
+            let number = |text: &str| text.trim().parse::<u64>().unwrap();
+            let (icmp, devices) = (table(&format!("dev_snmp6/{interface}")), table("dev"));
+            let own = icmp
+                .lines()
+                .find_map(|line| line.strip_prefix("Icmp6OutMsgs"));
+            let all = devices
+                .lines()
+                .find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))
+                .and_then(|counts| counts.split_whitespace().nth(9));
+            number(all.unwrap()) - number(own.unwrap())
         };
-        let (icmp, devices) = self.server.enter(tables);
-        let counts = devices
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))
-            .unwrap();
-        let all: u64 = counts.split_whitespace().nth(9).unwrap().parse().unwrap();
-        let own = icmp
-            .lines()
-            .find_map(|line| line.strip_prefix("Icmp6OutMsgs"))
-            .unwrap();
-        all - own.trim().parse::<u64>().unwrap()
+        // The kernel counts a packet of its own in one table after the other.
+        self.server.enter(|| {
+            loop {
+                let first = counts();
+                std::thread::sleep(Duration::from_millis(2));
+                if counts() == first {
+                    return first;
+                }
+            }
+        })
     }
 }
 
