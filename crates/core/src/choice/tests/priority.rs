@@ -1,5 +1,5 @@
 //! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows the effort
-//! of another choice.
+//! of another choice. Outside, it takes a name in `Explorer`, for sessions of its own to explore in.
 
 use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Session, choose};
 use crate::policy::PolicyConfig;
