@@ -9,6 +9,8 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ServerKind {
     Hikyaku,
+    /// Another build of hikyaku (`--before`), to compare with.
+    Before,
     /// hikyaku with all choices pinned: HTTP/2, CUBIC, no floor, one connection.
     FixedH2,
     /// hikyaku with all choices pinned: HTTP/3, CUBIC, no floor, one connection.
@@ -97,6 +99,14 @@ pub(super) const fn arm(server: ServerKind, http: Http, load: Load, generator: G
 }
 
 impl Arm {
+    /// The same load on the other build of hikyaku, for arms of hikyaku as it is shipped.
+    pub(super) fn before(self) -> Option<Self> {
+        (self.server == ServerKind::Hikyaku).then_some(Self {
+            server: ServerKind::Before,
+            ..self
+        })
+    }
+
     /// The arm without egress routes that corresponds to an arm with them.
     pub(super) fn without_egress(self) -> Option<Self> {
         (self.server == ServerKind::Egress).then_some(Self {
@@ -144,6 +154,7 @@ impl fmt::Display for ServerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hikyaku => "hikyaku",
+            Self::Before => "hikyaku before",
             Self::FixedH2 | Self::FixedH3 => "hikyaku, pinned",
             Self::Egress => "hikyaku, two egress paths",
             Self::Nginx => "nginx",

@@ -71,6 +71,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = "target/release/hikyaku")]
     binary: PathBuf,
 
+    /// Another build, which runs every load of hikyaku in the same rounds
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+
     /// CPU of the servers
     #[arg(long, value_name = "CPU", default_value_t = 0)]
     server_cpu: usize,
@@ -96,14 +100,14 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     let time = Duration::try_from_secs_f64(args.time).context("reading --time")?;
     let machine = Machine::describe(args.server_cpu, args.client_cpu)?;
     let stop = stop_on_signal()?;
-    let workspace =
-        Workspace::prepare(&args.dir, &args.binary, (args.server_cpu, args.client_cpu))?;
+    let binaries = (args.binary.as_path(), args.before.as_deref());
+    let workspace = Workspace::prepare(&args.dir, binaries, (args.server_cpu, args.client_cpu))?;
     let raw = args.out.with_extension("jsonl");
     let mut lines = Lines::create(&raw)?;
     lines.write("machine", &machine)?;
 
     let _agent = Agent::start(workspace.agent());
-    let arms = arms(args.egress);
+    let arms = arms(args.egress, args.before.is_some());
     let runs = rounds::run(&workspace, &arms, args.rounds.into(), time, &stop, |run| {
         eprintln!("{}", report::progress(run));
         lines.write("run", run)
@@ -115,7 +119,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         estimates: Vec::new(),
     };
     if !args.egress {
-        results.idle = idle(&workspace, args.idle, &stop, &mut lines)?;
+        results.idle = idle(&workspace, &args, &stop, &mut lines)?;
         results.decision = Some(core_bench::decision(&workspace, &stop)?);
         results.estimates = core_bench::estimates(&workspace, &stop)?;
     }
@@ -136,8 +140,15 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-/// All arms, or those with egress routes and their peers without.
-fn arms(only_egress: bool) -> Vec<Arm> {
+/// All arms, or those with egress routes and their peers without. Where builds are compared, each
+/// arm of hikyaku is followed by the same load on the other build.
+fn arms(only_egress: bool, compared: bool) -> Vec<Arm> {
+    let with_before = |arm: Arm| [Some(arm), arm.before().filter(|_| compared)];
+    let arms = of_this_build(only_egress).into_iter();
+    arms.flat_map(with_before).flatten().collect()
+}
+
+fn of_this_build(only_egress: bool) -> Vec<Arm> {
     let compared: Vec<Arm> = ARMS.into_iter().filter_map(Arm::without_egress).collect();
     let concerned = |arm: &Arm| arm.server == ServerKind::Egress || compared.contains(arm);
     let all = ARMS.into_iter();
@@ -146,16 +157,20 @@ fn arms(only_egress: bool) -> Vec<Arm> {
 
 fn idle(
     workspace: &Workspace,
-    count: u64,
+    args: &Args,
     stop: &Stop,
     lines: &mut Lines,
 ) -> Result<Vec<memory::Idle>> {
     let client = env::current_exe()?;
-    let arms = [
+    let count = args.idle;
+    let mut arms = vec![
         (ServerKind::Nginx, Http::H2),
         (ServerKind::Hikyaku, Http::H2),
         (ServerKind::Hikyaku, Http::H3),
     ];
+    if args.before.is_some() {
+        arms.extend([Http::H2, Http::H3].map(|http| (ServerKind::Before, http)));
+    }
     let mut all = Vec::new();
     for (server, http) in arms {
         let number = http.number();
@@ -235,4 +250,22 @@ fn stop_on_signal() -> Result<Arc<Stop>> {
         stopped.set();
     });
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_load_of_hikyaku_is_followed_by_the_build_before() {
+        let both = arms(false, true);
+        let of = |kind| both.iter().filter(move |arm| arm.server == kind).count();
+        assert_eq!(of(ServerKind::Before), of(ServerKind::Hikyaku));
+        for (index, before) in both.iter().enumerate() {
+            if before.server == ServerKind::Before {
+                assert_eq!(both[index - 1].before(), Some(*before));
+            }
+        }
+        assert_eq!(arms(false, false), ARMS);
+    }
 }

@@ -21,6 +21,7 @@ pub(super) fn markdown(machine: &Machine, results: &Results, raw: &str) -> Strin
         rounds.unwrap_or(0)
     );
     goals(&mut out, results);
+    before(&mut out, results);
     large(&mut out, results);
     small(&mut out, results);
     egress(&mut out, results);
@@ -54,6 +55,27 @@ fn goals(out: &mut String, results: &Results) {
 fn measured(results: &Results, load: Load) -> Vec<Arm> {
     let ran = |arm: &Arm| arm.load == load && results.of(*arm).next().is_some();
     ARMS.into_iter().filter(ran).collect()
+}
+
+/// This build's cost beside that of the other one (`--before`).
+fn before(out: &mut String, results: &Results) {
+    let mut rows = String::new();
+    for arm in ARMS {
+        let ratio = |before| results.ratio(arm, before, Run::cpu_per_gib);
+        let Some(ratio) = arm.before().and_then(ratio) else {
+            continue;
+        };
+        let cell = precise(ratio);
+        let _ = writeln!(rows, "| {arm} | {cell} |");
+    }
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n## Beside the build before\n\nThe server's CPU time for the same work, of that of \
+         the build before, in the same round.\n\n| load | CPU time |\n| --- | --- |\n",
+    );
+    out.push_str(&rows);
 }
 
 fn large(out: &mut String, results: &Results) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::arm::{Arm, Load, PARALLEL, ServerKind};
@@ -67,8 +67,11 @@ pub(super) fn run(
     stop: &Stop,
     mut report: impl FnMut(&Run) -> Result<()>,
 ) -> Result<Vec<Run>> {
+    let compared = arms.iter().any(|arm| arm.server == ServerKind::Before);
+    let before = compared.then(|| Server::start(workspace, ServerKind::Before, stop));
     let mut bench = Bench {
         hikyaku: Server::start(workspace, ServerKind::Hikyaku, stop)?,
+        before: before.transpose()?,
         fixed_h2: Server::start(workspace, ServerKind::FixedH2, stop)?,
         fixed_h3: Server::start(workspace, ServerKind::FixedH3, stop)?,
         egress: Server::start(workspace, ServerKind::Egress, stop)?,
@@ -105,6 +108,7 @@ fn in_turn<T: Copy>(arms: &[T], round: usize) -> Vec<T> {
 struct Bench<'a> {
     workspace: &'a Workspace,
     hikyaku: Server,
+    before: Option<Server>,
     fixed_h2: Server,
     fixed_h3: Server,
     egress: Server,
@@ -140,6 +144,7 @@ impl Bench<'_> {
         } = *self.workspace;
         let server = match arm.server {
             ServerKind::Hikyaku => &mut self.hikyaku,
+            ServerKind::Before => self.before.as_mut().context("no other build was started")?,
             ServerKind::FixedH2 => &mut self.fixed_h2,
             ServerKind::FixedH3 => &mut self.fixed_h3,
             ServerKind::Egress => &mut self.egress,

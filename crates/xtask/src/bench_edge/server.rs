@@ -19,6 +19,8 @@ use super::process::{Process, Stop};
 pub(super) struct Workspace {
     directory: tempfile::TempDir,
     pub(super) hikyaku: PathBuf,
+    /// The build that `hikyaku` is compared with.
+    before: Option<PathBuf>,
     pub(super) server_cpu: usize,
     pub(super) client_cpu: usize,
 }
@@ -41,13 +43,16 @@ impl Workspace {
     /// Makes the files below `parent`, which has to be on a disk.
     pub(super) fn prepare(
         parent: &Path,
-        hikyaku: &Path,
+        (hikyaku, before): (&Path, Option<&Path>),
         (server_cpu, client_cpu): (usize, usize),
     ) -> Result<Self> {
-        let hikyaku = hikyaku.canonicalize().with_context(|| {
-            let path = hikyaku.display();
-            format!("finding {path} (make it with `cargo build --release -p hikyaku`)")
-        })?;
+        let find = |program: &Path| {
+            program.canonicalize().with_context(|| {
+                let path = program.display();
+                format!("finding {path} (make it with `cargo build --release -p hikyaku`)")
+            })
+        };
+        let (hikyaku, before) = (find(hikyaku)?, before.map(find).transpose()?);
         fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
         ensure_on_disk(parent)?;
         // A full path, since nginx takes others as below its own prefix.
@@ -57,6 +62,7 @@ impl Workspace {
         let workspace = Self {
             directory,
             hikyaku,
+            before,
             server_cpu,
             client_cpu,
         };
@@ -124,6 +130,11 @@ impl Server {
         let (port, port_16k) = (free_port()?, free_port()?);
         let process = match kind {
             ServerKind::Hikyaku => hikyaku(workspace, port, &[])?,
+            ServerKind::Before => {
+                let program = workspace.before.as_ref();
+                let program = program.context("no other build to compare with: give --before")?;
+                hikyaku_of(program, workspace, port, &[])?
+            }
             ServerKind::FixedH2 => hikyaku(workspace, port, &pinned("h2"))?,
             ServerKind::FixedH3 => hikyaku(workspace, port, &pinned("h3"))?,
             ServerKind::Egress => {
@@ -185,10 +196,19 @@ fn pinned(version: &str) -> [String; 4] {
     ]
 }
 
-/// Starts hikyaku as shipped, with `settings` and without the log, which is off on both servers.
+/// Starts the measured build of hikyaku with `settings`.
 fn hikyaku(workspace: &Workspace, port: u16, settings: &[String]) -> Result<Process> {
-    let (program, cpu) = (&workspace.hikyaku, workspace.server_cpu);
-    Process::start(program, cpu, workspace.path(), |command| {
+    hikyaku_of(&workspace.hikyaku, workspace, port, settings)
+}
+
+/// Starts `program` as shipped, with `settings` and without the log, which is off on all servers.
+fn hikyaku_of(
+    program: &Path,
+    workspace: &Workspace,
+    port: u16,
+    settings: &[String],
+) -> Result<Process> {
+    Process::start(program, workspace.server_cpu, workspace.path(), |command| {
         command
             .arg("serve")
             .arg(workspace.root())
