@@ -156,8 +156,19 @@ pub(super) struct Goal {
     pub(super) bound: String,
     /// The result; `None` without data.
     pub(super) reached: Option<String>,
-    /// Whether the result meets the bound; false without a result.
-    pub(super) met: bool,
+    /// Whether the result meets the bound.
+    pub(super) verdict: Verdict,
+}
+
+/// The outcome of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Reached,
+    Missed,
+    /// There is no result.
+    NotMeasured,
+    /// The result is of a reduced experiment (`--quick`), whose size can't reach the bound.
+    NotJudged,
 }
 
 impl Goal {
@@ -167,7 +178,11 @@ impl Goal {
             what,
             bound: bound.text(),
             reached: result.map(|result| bound.result(result)),
-            met: result.is_some_and(|result| bound.met(result)),
+            verdict: match result.map(|result| bound.met(result)) {
+                None => Verdict::NotMeasured,
+                Some(true) => Verdict::Reached,
+                Some(false) => Verdict::Missed,
+            },
         }
     }
 }
@@ -221,8 +236,9 @@ mod tests {
     fn nothing_measured_is_not_reached() {
         let bound = Bound::parse("<= 2%").unwrap();
         let goal = Goal::of("excess".into(), &bound, None);
-        assert!(!goal.met && goal.reached.is_none());
+        assert_eq!((goal.verdict, goal.reached), (Verdict::NotMeasured, None));
         let goal = Goal::of("excess".into(), &bound, Some(Value::Exact(0.0123)));
         assert_eq!(goal.reached.as_deref(), Some("1.23 %"));
+        assert_eq!(goal.verdict, Verdict::Reached);
     }
 }

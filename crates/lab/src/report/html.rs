@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::content::{Block, Chart, Key, Mark, Section, Table};
+use super::goal::Verdict;
 use super::markdown::capitalised;
 use super::page::Page;
 use super::plot::escape;
@@ -27,14 +28,12 @@ pub(super) fn page(page: &Page) -> String {
 pub(super) fn index(pages: &[(String, Page)]) -> String {
     let mut body = String::from("<header><h1>Reports</h1></header>\n<ul class=\"index\">\n");
     for (href, page) in pages {
-        let (met, all) = page.goals().fold((0, 0), |(met, all), goal| {
-            (met + usize::from(goal.met), all + 1)
-        });
+        let (reached, all) = page.judged();
         let goals = match all {
             0 => String::new(),
             _ => format!(
-                r#" · <span class="{}">{met} of {all} goals reached</span>"#,
-                if met == all { "met" } else { "missed" }
+                r#" · <span class="{}">{reached} of {all} goals reached</span>"#,
+                if reached == all { "met" } else { "missed" }
             ),
         };
         let _ = writeln!(
@@ -271,10 +270,11 @@ fn goals(out: &mut String, page: &Page) {
     for (i, section) in page.sections.iter().enumerate() {
         for goal in &section.goals {
             let reached = goal.reached.as_deref().unwrap_or("not measured");
-            let (class, word) = match (&goal.reached, goal.met) {
-                (None, _) => ("", ""),
-                (Some(_), true) => ("met", "✓ reached"),
-                (Some(_), false) => ("missed", "✗ missed"),
+            let (class, word) = match goal.verdict {
+                Verdict::NotMeasured => ("", ""),
+                Verdict::NotJudged => ("", "not judged"),
+                Verdict::Reached => ("met", "✓ reached"),
+                Verdict::Missed => ("missed", "✗ missed"),
             };
             let _ = writeln!(
                 out,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::content::{Block, Section, Table};
-use super::goal::Goal;
+use super::goal::{Goal, Verdict};
 use super::page::Page;
 
 /// Returns the report in Markdown.
@@ -41,10 +41,11 @@ fn goals<'a>(out: &mut String, goals: impl Iterator<Item = &'a Goal>) {
     out.push_str("| | goal | reached | |\n| --- | --- | --- | --- |\n");
     for goal in goals {
         let reached = goal.reached.as_deref().unwrap_or("not measured");
-        let met = match (&goal.reached, goal.met) {
-            (None, _) => "",
-            (Some(_), true) => "yes",
-            (Some(_), false) => "**no**",
+        let met = match goal.verdict {
+            Verdict::NotMeasured => "",
+            Verdict::NotJudged => "not judged",
+            Verdict::Reached => "yes",
+            Verdict::Missed => "**no**",
         };
         let _ = writeln!(
             out,

@@ -85,10 +85,9 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<u8, ReportError> {
 }
 
 fn print_result(out: &mut dyn Write, file: &Path, page: &Page) -> Result<(), ReportError> {
-    let missed = page.goals().filter(|goal| !goal.met).count();
-    let goals = match (page.goals().count(), missed) {
-        (0, _) => String::new(),
-        (all, missed) => format!(", {} of {all} goals reached", all - missed),
+    let goals = match page.judged() {
+        (_, 0) => String::new(),
+        (reached, all) => format!(", {reached} of {all} goals reached"),
     };
     writeln!(out, "{}: {}{goals}", file.display(), page.sessions()).map_err(ReportError::Output)
 }

@@ -2,7 +2,7 @@
 
 use super::content::{Section, Table};
 use super::data::{Data, Tally};
-use super::goal::Goal;
+use super::goal::{Goal, Verdict};
 use super::kinds;
 use crate::experiment::{Backend, Conditions, Outcome, Run};
 
@@ -50,8 +50,16 @@ impl Page {
     }
 
     /// Returns the goals of all sections.
-    pub(super) fn goals(&self) -> impl Iterator<Item = &Goal> {
+    pub(super) fn goals(&self) -> impl Iterator<Item = &Goal> + Clone {
         self.sections.iter().flat_map(|section| &section.goals)
+    }
+
+    /// Returns the number of reached goals, and that of all that were judged.
+    pub(super) fn judged(&self) -> (usize, usize) {
+        let judged = |goal: &&Goal| goal.verdict != Verdict::NotJudged;
+        let reached = |goal: &&Goal| goal.verdict == Verdict::Reached;
+        let goals = self.goals().filter(judged);
+        (goals.clone().filter(reached).count(), goals.count())
     }
 
     /// Formats the counts as `1,234 sessions, 12 of warm-up, 3 timed out`.
@@ -139,7 +147,9 @@ fn warnings(data: &Data) -> Vec<String> {
     let mut warnings = vec![];
     if data.conditions().is_some_and(|conditions| conditions.quick) {
         warnings.push(
-            "Measured with --quick: a part of the experiment, to see that it works.".to_owned(),
+            "Measured with --quick: a part of the experiment, to see that it works. Only the whole \
+             experiment is judged by its goals."
+                .to_owned(),
         );
     }
     if tally.failed > 0 {

@@ -34,21 +34,26 @@ pub(super) fn of_egress(name: &str) -> Result<PathBuf, RunError> {
     }
 }
 
+/// Whether the program is part of this project, which builds it.
+pub(super) fn is_own(name: &str) -> bool {
+    matches!(name, EGRESS | FEED)
+}
+
 /// Returns the places of the search for a missing program, and the remedy.
 pub(super) fn not_found(name: &str) -> String {
-    match name {
-        EGRESS | FEED => format!(
+    if is_own(name) {
+        return format!(
             "`{name}` is neither beside this program, nor in `build/`, nor on the PATH: \
              build it by `scripts/egress.sh build`"
-        ),
-        _ => format!("`{name}` is not installed, or not on the PATH"),
+        );
     }
+    format!("`{name}` is not installed, or not on the PATH")
 }
 
 /// Returns the first of these programs that is not installed.
 pub(super) fn missing<'a>(names: &[&'a str]) -> Option<&'a str> {
     let missing = |name: &&&str| match **name {
-        EGRESS | FEED => of_egress(name).is_err(),
+        name if is_own(name) => of_egress(name).is_err(),
         name => !is_program(Path::new(name).as_os_str()),
     };
     names.iter().find(missing).copied()

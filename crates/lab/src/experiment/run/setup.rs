@@ -10,7 +10,7 @@ use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
 use crate::experiment::library::{self, Source};
 use crate::experiment::record::Conditions;
-use crate::experiment::spec::{Backend, Client, Spec};
+use crate::experiment::spec::{Arm, Backend, Client, Spec};
 use hikyaku_emulator::link::privileges::is_program;
 
 /// An experiment's text and its parsed form.
@@ -61,7 +61,7 @@ pub(super) fn open(
     root: &Path,
 ) -> Result<Experiment, RunError> {
     let Loaded { source, spec } = loaded;
-    let (arms, left_out) = arms(args, &spec);
+    let (arms, left_out) = arms(&args.arms, &spec, missing)?;
     let seed = args.seed.unwrap_or(spec.seed);
     let conditions = Conditions {
         experiment_sha256: sha256(source.text.as_bytes()),
@@ -88,26 +88,48 @@ pub(super) fn open(
     })
 }
 
-/// Returns the names of the arms to run, and those left out with their reasons.
-fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
+/// Returns the first program that an arm needs and that is not installed.
+fn missing(spec: &Spec, arm: &Arm) -> Option<&'static str> {
+    let browser = (arm.client == Client::Chromium).then(browser::program);
+    let mut needed = arm.server.program().into_iter().chain(browser);
+    let missing = needed.find(|program| !is_program(program.as_ref()));
+    missing.or_else(|| control::missing(spec, arm))
+}
+
+/// Returns the names of the arms to run, and those left out with their reasons. `wanted` has the
+/// names of `--arms`; without any, all arms are wanted.
+///
+/// # Errors
+/// If no arm is left, or a program is missing that `--arms` asks for or that is part of this
+/// project.
+fn arms(
+    wanted: &[String],
+    spec: &Spec,
+    missing: impl Fn(&Spec, &Arm) -> Option<&'static str>,
+) -> Result<(Vec<String>, Vec<String>), RunError> {
     let mut names = Vec::new();
     let mut left_out = Vec::new();
     for arm in &spec.arms {
-        let browser = (arm.client == Client::Chromium).then(browser::program);
-        let mut needed = arm.server.program().into_iter().chain(browser);
-        if !args.arms.is_empty() && !args.arms.contains(&arm.name) {
+        if !wanted.is_empty() && !wanted.contains(&arm.name) {
             continue;
         }
-        let missing = needed.find(|program| !is_program(program.as_ref()));
-        match missing.or_else(|| control::missing(spec, arm)) {
+        match missing(spec, arm) {
             Some(program) => {
-                let why = programs::not_found(program);
-                left_out.push(format!("the arm `{}` is left out: {why}", arm.name));
+                let (name, why) = (&arm.name, programs::not_found(program));
+                if !wanted.is_empty() || programs::is_own(program) {
+                    let why = format!("the arm `{name}` can't be measured: {why}");
+                    return Err(RunError::Arguments(why));
+                }
+                left_out.push(format!("the arm `{name}` is left out: {why}"));
             }
             None => names.push(arm.name.clone()),
         }
     }
-    (names, left_out)
+    if names.is_empty() && !left_out.is_empty() {
+        let why = left_out.join("; ");
+        return Err(RunError::Arguments(format!("no arm is left: {why}")));
+    }
+    Ok((names, left_out))
 }
 
 /// Returns the cells with the values of `--only`.
@@ -166,6 +188,31 @@ mod tests {
         for wrong in ["rate", "rate=51Mbps", "speed=50Mbps", "size=1MB"] {
             let error = only_of(&[wrong]).unwrap_err();
             assert!(error.contains(&format!("`--only {wrong}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_arm_without_its_program_is_left_out_where_others_remain() {
+        let spec = library::find("epe-scale").unwrap().parse(false).unwrap();
+        let all: Vec<&str> = spec.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let arms_of = |wanted: &[&str], program: &'static str, of: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+            let lacks = |_: &Spec, arm: &Arm| of.contains(&arm.name.as_str()).then_some(program);
+            arms(&wanted, &spec, lacks).map_err(|error| error.to_string())
+        };
+        let (names, left_out) = arms_of(&[], "gobgpd", &all[..1]).unwrap();
+        assert_eq!(names, all[1..]);
+        assert!(
+            left_out[0].contains("`gobgpd` is not installed"),
+            "{left_out:?}"
+        );
+        for (wanted, program, of, why) in [
+            (&[][..], "gobgpd", &all[..], "no arm is left: "),
+            (&all[..1], "gobgpd", &all[..1], "can't be measured: "),
+            (&[], programs::FEED, &all[..1], "scripts/egress.sh build"),
+        ] {
+            let error = arms_of(wanted, program, of).unwrap_err();
+            assert!(error.contains(why), "{error}");
         }
     }
 

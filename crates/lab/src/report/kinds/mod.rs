@@ -19,6 +19,7 @@ use super::axis;
 use super::content::Section;
 use super::data::Data;
 use super::figure::{Axes, Common, Figure, Kind};
+use super::goal::Verdict;
 use super::metric::Metric;
 use super::sample::{self, Sample};
 use crate::experiment::{Axis, Cell};
@@ -55,6 +56,11 @@ pub(super) fn section(data: &Data, figure: &Figure) -> Section {
                 "Nothing to show: no session of these cells and arms has `{}`.",
                 view.metric.name
             ));
+        }
+    }
+    if data.conditions().is_some_and(|conditions| conditions.quick) {
+        for goal in &mut section.goals {
+            goal.verdict = Verdict::NotJudged;
         }
     }
     section
