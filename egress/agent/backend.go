@@ -139,7 +139,7 @@ func (b backend) SetPolicy(ctx context.Context, policy api.Policy) error {
 	return b.changePolicies(ctx, policy.Name, func(policies []api.Policy) ([]api.Policy, error) {
 		for _, name := range slices.Concat(policy.Paths, policy.Backup) {
 			if _, err := b.engine.path(name); err != nil {
-				return nil, fmt.Errorf("policy %q names a path that is not there, %q: %w", policy.Name, name, api.ErrInvalid)
+				return nil, fmt.Errorf("policy %q names a path that is not there, %q: %w", policy.Name, name, api.ErrConflict)
 			}
 		}
 		policies = slices.DeleteFunc(policies, func(p api.Policy) bool { return p.Name == policy.Name })

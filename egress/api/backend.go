@@ -10,8 +10,10 @@ import (
 var (
 	// ErrNotFound: there is no path or policy of that name.
 	ErrNotFound = errors.New("not found")
-	// ErrInvalid: the request contradicts itself or the configuration.
+	// ErrInvalid: the request is not of the form that docs/egress-api.yaml gives.
 	ErrInvalid = errors.New("invalid")
+	// ErrConflict: the request contradicts itself, or names what does not exist.
+	ErrConflict = errors.New("conflict")
 	// ErrUnsupported: not in this role, configuration or kernel.
 	ErrUnsupported = errors.New("not supported")
 )

@@ -136,19 +136,17 @@ func (s *Server) policy(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request) error {
-	var policy Policy
-	if err := readBody(w, r, &policy); err != nil {
+	var request policyRequest
+	if err := readBody(w, r, &request); err != nil {
 		return err
 	}
 	name := r.PathValue("name")
-	if policy.Name == "" {
-		policy.Name = name
-	}
-	if policy.Name != name {
-		return fmt.Errorf("%w: `name` is `%s`, but the request is for `%s`", ErrInvalid, policy.Name, name)
-	}
+	policy := request.policy(name)
 	if err := policy.check(); err != nil {
 		return err
+	}
+	if policy.Name != name {
+		return fmt.Errorf("%w: `name` is `%s`, but the request is for `%s`", ErrConflict, policy.Name, name)
 	}
 	if err := s.backend.SetPolicy(r.Context(), policy); err != nil {
 		return err

@@ -46,6 +46,26 @@ type Failure struct {
 	Error string `json:"error"`
 }
 
+// policyRequest is a [Policy] that may be without a name, and whose clients may also be addresses,
+// or have host bits.
+type policyRequest struct {
+	Policy
+	Name    *string            `json:"name"`
+	Clients List[ClientPrefix] `json:"clients"`
+}
+
+// policy returns the policy; name is that of the request's address.
+func (r policyRequest) policy(name string) Policy {
+	r.Policy.Name = name
+	if r.Name != nil {
+		r.Policy.Name = *r.Name
+	}
+	for _, client := range r.Clients {
+		r.Policy.Clients = append(r.Policy.Clients, netip.Prefix(client))
+	}
+	return r.Policy
+}
+
 // ClientPrefix is a client in a request: an address, or a prefix. Host bits are
 // cleared, and IPv4 in IPv6 (::ffff:192.0.2.1) is taken for IPv4.
 type ClientPrefix netip.Prefix

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +89,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"DrainRequest": DrainRequest{}, "LookupRequest": LookupRequest{},
 		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{},
 	}
-	checked := map[string]bool{"PathState": true, "Mode": true}
+	checked := map[string]bool{"PathState": true, "Mode": true, "ClientPrefix": true, "AddressPort": true}
 	for name, value := range answers {
 		checked[name] = true
 		all, required := jsonFields(reflect.TypeOf(value))
@@ -146,4 +148,28 @@ func texts(sequence any) []string {
 		out = append(out, item.(string))
 	}
 	return out
+}
+
+func TestPatternsAreThoseOfTheParsers(t *testing.T) {
+	d := readDocument(t)
+	pattern := func(name string) *regexp.Regexp { return regexp.MustCompile(d.schema(name)["pattern"].(string)) }
+	client, addressPort := pattern("ClientPrefix"), pattern("AddressPort")
+	addresses := []string{
+		"0.0.0.0", "255.255.255.255", "256.0.0.1", "01.2.3.4", "1.2.3", "::", "::1", "1::", "2001:db8::1", "1:2:3:4:5:6:7:8",
+		"1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8:9", "1::2::3", "::ffff:192.0.2.1", "1:2:3:4:5:6:192.0.2.1",
+		"1:2:3:4:5:6:7:192.0.2.1", ":1", "1:", "g::", "12345::", "", "x",
+	}
+	for _, address := range addresses {
+		for _, length := range []string{"", "/0", "/8", "/32", "/33", "/128", "/129", "/08", "/-1", "/"} {
+			text := address + length
+			if _, err := parseClient(text); (err == nil) != client.MatchString(text) {
+				t.Errorf("%q: the parser's error is %v, the document's pattern matches: %v", text, err, client.MatchString(text))
+			}
+		}
+		for _, text := range []string{address + ":443", "[" + address + "]:443", "[" + address + "%eth0]:65535", "[" + address + "]:65536", address} {
+			if _, err := netip.ParseAddrPort(text); text != "" && (err == nil) != addressPort.MatchString(text) {
+				t.Errorf("%q: the parser's error is %v, the document's pattern matches: %v", text, err, addressPort.MatchString(text))
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // maxBody is the size of a request's body in bytes; 1000 prefixes take less.
@@ -46,19 +48,50 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return fmt.Errorf("%w: the body must be JSON: send `Content-Type: application/json`", ErrInvalid)
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return fmt.Errorf("%w: the body has more than %d bytes", ErrInvalid, maxBody)
+	case err != nil:
+		return fmt.Errorf("%w: reading the body: %w", ErrInvalid, err)
+	case hasNull(body):
+		return fmt.Errorf("%w: the body has `null`: leave out what has no value", ErrInvalid)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return fmt.Errorf("%w: the body has more than %d bytes", ErrInvalid, maxBody)
-		}
-		return fmt.Errorf("%w: reading the body: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: reading the body: %w", ErrInvalid, inWords(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: something follows the JSON value in the body", ErrInvalid)
 	}
 	return nil
+}
+
+// inWords names a value of a wrong type by its field in JSON, without the names of Go's types.
+func inWords(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) || wrong.Field == "" {
+		return err
+	}
+	field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+	return fmt.Errorf("`%s` has %s, which does not fit", field, wrong.Value)
+}
+
+// hasNull reports whether `null` stands anywhere in JSON, which decoding would take for the zero
+// value.
+func hasNull(body []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		if token == nil {
+			return true
+		}
+	}
 }
 
 var (
@@ -75,15 +108,6 @@ func (p *Policy) check() error {
 	if !slices.Contains(modes, p.Mode) {
 		return fmt.Errorf("%w: `mode` is %q, expected one of %q", ErrInvalid, p.Mode, modes)
 	}
-	for _, client := range p.Clients {
-		if !client.IsValid() {
-			return fmt.Errorf("%w: `clients` has an empty prefix", ErrInvalid)
-		}
-		if masked := client.Masked(); masked != client {
-			return fmt.Errorf("%w: `clients` has %s, whose bits after the length must be zero: send %s",
-				ErrInvalid, client, masked)
-		}
-	}
 	if slices.Contains(p.ASNs, 0) {
 		return fmt.Errorf("%w: `asns` has 0, which is no AS (RFC 7607)", ErrInvalid)
 	}
@@ -94,7 +118,7 @@ func (p *Policy) check() error {
 	}
 	for _, path := range p.Backup {
 		if len(p.Paths) > 0 && !slices.Contains(p.Paths, path) {
-			return fmt.Errorf("%w: `backup` has %q, which is not among `paths`", ErrInvalid, path)
+			return fmt.Errorf("%w: `backup` has %q, which is not among `paths`", ErrConflict, path)
 		}
 	}
 	return nil

@@ -120,6 +120,7 @@ var statuses = []struct {
 }{
 	{ErrInvalid, http.StatusBadRequest},
 	{ErrNotFound, http.StatusNotFound},
+	{ErrConflict, http.StatusConflict},
 	{ErrUnsupported, http.StatusNotImplemented},
 	{errBusy, http.StatusServiceUnavailable},
 }
