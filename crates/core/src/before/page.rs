@@ -1,0 +1,372 @@
+//! How many connections a page is spread over (CONNS §6).
+//!
+//! Several connections help where random losses keep one from filling the path. Each has a window of
+//! its own, and a loss halves one of them alone. Where nothing but the path limits a connection,
+//! several compete with each other in its queue. They were measured to be slower
+//! (`docs/results/conns-*.md`), so the answer is one.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::before::choice::{Change, Domain, Evidence, Gain, Group, Pick, choose};
+use crate::before::transport::{Decision, Missing};
+use crate::client::view::{ClientView, LOSS_LIMITED};
+use crate::model::Model;
+use crate::policy::{ConnectionsPolicy, MAX_CONNECTIONS, PolicyConfig};
+use hikyaku_units::arm::Arm;
+use hikyaku_units::human;
+use hikyaku_units::{LossRate, Rate};
+
+/// How many connections a client's pages are spread over, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Connections {
+    /// 1 to [`MAX_CONNECTIONS`]; 1 leaves pages as they are.
+    pub n: u8,
+    /// Lower bound of the gain of `n` connections over one, as a share of their load time; 0 where `n` was
+    /// not compared with one.
+    pub gain: f32,
+    /// Why.
+    pub reason: Why,
+}
+
+/// Why a page is spread over so many connections. `Display` gives a sentence, [`Why::code`] a stable name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Why {
+    /// The configuration says so.
+    Pinned {
+        /// The configured number; fewer where there are not as many addresses.
+        n: u8,
+    },
+    /// There is but one address.
+    NoShards,
+    /// The client is in the hold-back group.
+    HoldBack,
+    /// Too little is known of the client.
+    TooFewSamples {
+        /// Samples so far.
+        samples: f32,
+        /// Samples needed.
+        needed: u32,
+    },
+    /// One connection's load time cannot be predicted.
+    NotComparable(Missing),
+    /// It is not losses that keep one connection from being faster, or they are of its own making.
+    FillsPath,
+    /// Several would gain too little.
+    LittleGain {
+        /// The best lower bound of a gain; below 0 for a loss.
+        gain: f32,
+        /// The gain that they need.
+        needed: f32,
+    },
+    /// Several are expected to be faster.
+    Faster {
+        /// Load time over one connection.
+        one: Duration,
+        /// Load time over all connections, the opening of the further ones included.
+        several: Duration,
+        /// Lower bound of the gain, as a share of the load time.
+        gain: f32,
+    },
+}
+
+impl Why {
+    /// A stable name in snake case.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Pinned { .. } => "pinned",
+            Self::NoShards => "no_shards",
+            Self::HoldBack => "hold_back",
+            Self::TooFewSamples { .. } => "too_few_samples",
+            Self::NotComparable(_) => "not_comparable",
+            Self::FillsPath => "fills_path",
+            Self::LittleGain { .. } => "little_gain",
+            Self::Faster { .. } => "faster",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pinned { n } => write!(f, "the configuration pins {n}"),
+            Self::NoShards => f.write_str("there are no shards"),
+            Self::HoldBack => f.write_str("held back to measure the gain"),
+            Self::TooFewSamples { samples, needed } => {
+                write!(f, "{samples:.0} of {needed} samples so far")
+            }
+            Self::NotComparable(missing) => missing.fmt(f),
+            Self::FillsPath => f.write_str("it is not random losses that limit one"),
+            Self::LittleGain { gain, needed } => {
+                let [gain, needed] = [*gain, *needed].map(|share| human::percent(share.into()));
+                write!(f, "lower bound of the gain {gain}, needed {needed}")
+            }
+            Self::Faster { one, several, .. } => {
+                let [one, several] = [*one, *several].map(human::time);
+                write!(f, "predicted {several} against {one} over one")
+            }
+        }
+    }
+}
+
+/// Connections as an [`Explanation`](crate::explain::Explanation) shows them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionsSummary {
+    /// [`Connections::n`].
+    pub n: u8,
+    /// [`Connections::gain`].
+    pub gain: f32,
+    /// [`Why::code`].
+    pub reason_code: String,
+    /// The reason as a sentence.
+    pub reason: String,
+}
+
+impl From<Connections> for ConnectionsSummary {
+    fn from(connections: Connections) -> Self {
+        Self {
+            n: connections.n,
+            gain: connections.gain,
+            reason_code: connections.reason.code().to_owned(),
+            reason: connections.reason.to_string(),
+        }
+    }
+}
+
+/// Chooses the number of connections for a client's pages, of which `available` have an address.
+///
+/// A pure function. `decision` is the client's at the same time. A page's size is taken to be that of
+/// the client's busy periods on one connection. Where its pages are spread already these are parts of
+/// pages, so that the gain is understated.
+#[must_use]
+pub fn connections(
+    view: &ClientView,
+    model: &Model,
+    policy: &PolicyConfig,
+    decision: &Decision,
+    available: u8,
+) -> Connections {
+    let pages = Pages {
+        view,
+        model,
+        policy,
+        decision,
+        available: available.clamp(1, MAX_CONNECTIONS),
+    };
+    let Pick { arm: n, reason, .. } = choose(&pages, decision.group == Group::HoldBack);
+    let gain = match reason {
+        Why::Faster { gain, .. } => gain,
+        _ => 0.0,
+    };
+    Connections { n, gain, reason }
+}
+
+/// The arguments of [`connections`].
+struct Pages<'a> {
+    view: &'a ClientView,
+    model: &'a Model,
+    policy: &'a PolicyConfig,
+    decision: &'a Decision,
+    available: u8,
+}
+
+impl Domain for Pages<'_> {
+    type Arm = u8;
+    type Reason = Why;
+
+    fn pinned(&self) -> Option<(u8, Why)> {
+        match self.policy.connections {
+            ConnectionsPolicy::Pinned(n) => Some((n.min(self.available), Why::Pinned { n })),
+            ConnectionsPolicy::Adaptive => (self.available == 1).then_some((1, Why::NoShards)),
+        }
+    }
+
+    fn held_back(&self) -> Option<(u8, Why)> {
+        Some((1, Why::HoldBack))
+    }
+
+    fn little_known(&self) -> Option<(u8, Why)> {
+        let (samples, needed) = (self.view.samples, self.policy.min_samples);
+        let is_enough = Evidence { samples, needed }.is_enough();
+        (!is_enough).then_some((1, Why::TooFewSamples { samples, needed }))
+    }
+
+    fn steady(&self) -> Pick<u8, Why> {
+        let transport = self.decision.version.transport();
+        let congestion = self.decision.congestion.get(transport).congestion;
+        let arm = Arm::over(transport, congestion);
+        let (n, reason) = match Prediction::new(self.view, self.model, self.policy, arm) {
+            Err(missing) => (1, Why::NotComparable(missing)),
+            Ok(prediction) => prediction.best(self.available, self.policy),
+        };
+        Pick::new(n, reason, self.decision.group)
+    }
+
+    /// None: a page over more connections is paid for by others.
+    fn experiment(&self, _: &Pick<u8, Why>) -> Option<(u8, Why)> {
+        None
+    }
+}
+
+/// The inputs of predictions for a client.
+struct Prediction<'a> {
+    model: &'a Model,
+    arm: Arm,
+    min_rtt: Duration,
+    /// The delivery rate of one connection, as measured.
+    delivered: Rate,
+    /// The rate that the model is asked with.
+    rate: Rate,
+    size: u64,
+    loss: LossRate,
+    /// With fewer losses one connection is faster, so that this bounds the gain from below.
+    loss_low: LossRate,
+    /// No queue stands on the path, so that losses are not of our own making.
+    queue_is_empty: bool,
+}
+
+impl<'a> Prediction<'a> {
+    fn new(
+        view: &ClientView,
+        model: &'a Model,
+        policy: &PolicyConfig,
+        arm: Arm,
+    ) -> Result<Self, Missing> {
+        let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
+        let srtt = view.srtt.ok_or(Missing::Rtt)?;
+        let rate = view.rate_for(arm);
+        let loss = view.loss_for(arm.version);
+        let prediction = Self {
+            model,
+            arm,
+            min_rtt,
+            delivered: view.rate.ok_or(Missing::Rate)?,
+            rate: rate.ok_or(Missing::Rate)?,
+            size: view.size.unwrap_or(policy.typical_size).bytes(),
+            loss: loss.mean,
+            loss_low: loss.low,
+            queue_is_empty: srtt <= min_rtt.mul_f32(1.0 + QUEUE_SHARE) + QUEUE_LEAST,
+        };
+        let known = prediction.load(1, loss.mean).is_some();
+        known.then_some(prediction).ok_or(Missing::Arm)
+    }
+
+    fn best(&self, available: u8, policy: &PolicyConfig) -> (u8, Why) {
+        if !self.is_limited_by_loss() {
+            return (1, Why::FillsPath);
+        }
+        let candidates = 2..=available.min(MAX_BY_LOSS);
+        let gains: Vec<(u8, Gain)> = candidates
+            .filter_map(|n| Some((n, self.gain(n)?)))
+            .collect();
+        let best = gains
+            .iter()
+            .map(|(_, gain)| gain.low())
+            .fold(-1.0, f32::max);
+        // Connections cost memory, handshakes and others' share: the fewest that do nearly as well.
+        let enough = (1.0 + best) / (1.0 + TOLERANCE) - 1.0;
+        let needed = policy.needed(Change::Connections);
+        match gains.iter().find(|(_, gain)| gain.low() >= enough) {
+            Some(&(n, gain)) if needed.is_met(gain, 1.0) => {
+                let [one, several] = [1, n].map(|n| self.load(n, self.loss).unwrap_or_default());
+                let reason = Why::Faster {
+                    one: one.time,
+                    several: several.time,
+                    gain: gain.low(),
+                };
+                (n, reason)
+            }
+            _ => {
+                let needed = needed.share;
+                (1, Why::LittleGain { gain: best, needed })
+            }
+        }
+    }
+
+    /// Whether losses limit the delivery rate of one connection, and the losses are not of its own
+    /// making. At a queue that it fills itself its delivery rate would be the same.
+    fn is_limited_by_loss(&self) -> bool {
+        let Some(limit) = self.limit(self.loss) else {
+            return false;
+        };
+        let (delivered, limit) = (self.delivered.bits_per_sec(), limit.bits_per_sec());
+        let near = limit / 2..=limit.saturating_mul(u64::from(MAX_BY_LOSS));
+        self.queue_is_empty && near.contains(&delivered)
+    }
+
+    fn limit(&self, loss: LossRate) -> Option<Rate> {
+        self.arm.congestion.rate_at_loss(loss, self.min_rtt)
+    }
+
+    /// The gain of `n` connections over one: the smaller one of those at the mean loss and at its lower
+    /// bound.
+    fn gain(&self, n: u8) -> Option<Gain> {
+        let at = |loss| {
+            let (one, several) = (self.load(1, loss)?, self.load(n, loss)?);
+            let log = (one.time.as_secs_f32() / several.time.as_secs_f32()).ln();
+            let (a, b) = (one.rel_sd, several.rel_sd);
+            let apart = (a * a + b * b - 2.0 * CORRELATION * a * b).max(0.0);
+            Some(Gain::normal(log, apart.sqrt().max(MODEL_SD)))
+        };
+        let [mean, low] = [at(self.loss)?, at(self.loss_low)?];
+        Some(if low.low() < mean.low() { low } else { mean })
+    }
+
+    /// The load time over `n` connections, each of which carries an equal part; the further ones are
+    /// opened when the page's first bytes are there.
+    fn load(&self, n: u8, loss: LossRate) -> Option<Load> {
+        let part = self.size / u64::from(n);
+        let predicted = self
+            .model
+            .predict(self.arm, self.min_rtt, loss, self.rate, part)?;
+        let opening = match n {
+            1 => Duration::ZERO,
+            _ => self.min_rtt.saturating_mul(OPENING_RTTS),
+        };
+        let time = predicted.load_time.max(self.at_limit(part, loss));
+        Some(Load {
+            time: time.saturating_add(opening),
+            rel_sd: predicted.rel_sd,
+        })
+    }
+
+    /// The time of so many bytes under losses. Slow start carries them to the first loss, after which
+    /// the rate is the one that losses allow.
+    fn at_limit(&self, bytes: u64, loss: LossRate) -> Duration {
+        let Some(limit) = self.limit(loss) else {
+            return Duration::ZERO;
+        };
+        let first_loss = f64::from(MSS) / loss.fraction();
+        let bits = (bytes as f64 - first_loss).max(0.0) * 8.0;
+        let secs = bits / limit.bits_per_sec().max(1) as f64;
+        Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Load {
+    time: Duration,
+    rel_sd: f32,
+}
+
+/// Most connections that the choice takes where losses limit one. How much more the path carries is not
+/// known then, and this many are not expected to fill it: see [`ClientView::rate_for`].
+const MAX_BY_LOSS: u8 = LOSS_LIMITED as u8;
+/// A queue stands where the round-trip time is longer than the smallest by this share of it ...
+const QUEUE_SHARE: f32 = 0.15;
+/// ... and this much.
+const QUEUE_LEAST: Duration = Duration::from_millis(2);
+/// Segments that the rates at loss are computed for, in bytes.
+const MSS: u32 = 1460;
+/// Fewer connections are preferred where they take at most this share longer.
+const TOLERANCE: f32 = 0.02;
+/// Both load times are of one table at one path, where its errors are nearly the same for all sizes.
+const CORRELATION: f32 = 0.9;
+/// How far the model is off in their ratio, at least.
+const MODEL_SD: f32 = 0.05;
+/// TCP's handshake and that of TLS 1.3 (RFC 8446 §2).
+const OPENING_RTTS: u32 = 2;

@@ -1,0 +1,164 @@
+//! The choice of HTTP version and congestion control for one client, with its reasons.
+
+mod code;
+mod compare;
+mod congestion;
+mod correct;
+mod lease;
+mod reason;
+mod rules;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use hikyaku_units::arm::{Arm, ByTransport, Version};
+use hikyaku_units::{ByteSize, LossRate, Rate};
+
+use crate::before::choice::{Group, Session, Visit};
+use crate::client::sample::Decided;
+use correct::Corrected;
+
+pub use code::ReasonCode;
+pub use congestion::{CongestionChoice, CongestionReason};
+pub use reason::{Missing, Reason};
+pub use rules::decide;
+
+/// The decision for a client now, with its reason.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// The preferred version: HTTP/2 or HTTP/3, or the pinned one.
+    pub version: Version,
+    /// The `Alt-Svc` field of responses: the same over all versions, or browsers flap within a page.
+    pub alt_svc: AltSvc,
+    /// Why.
+    pub reason: Reason,
+    /// The group whose outcomes this session's count to.
+    pub group: Group,
+    /// The session the decision holds for.
+    pub session: Session,
+    /// The congestion control of each transport, whichever the client comes over.
+    pub congestion: ByTransport<CongestionChoice>,
+    /// The expected load time of a response by each arm.
+    corrected: Option<Corrected>,
+}
+
+impl Decision {
+    /// The expected load time of a response by an arm. `None` where that can't be said, or the settings
+    /// or the available arms rule the arm out.
+    #[must_use]
+    pub fn load(&self, arm: Arm) -> Option<Load> {
+        self.corrected.as_ref()?.load(arm)
+    }
+
+    /// The session, as the choice of a route has to know it.
+    #[must_use]
+    pub fn visit(&self) -> Visit {
+        Visit {
+            session: self.session,
+            is_experiment: self.group == Group::Explore,
+        }
+    }
+
+    /// The part of this decision that the client's estimate has to remember.
+    #[must_use]
+    pub fn decided(&self) -> Decided {
+        Decided {
+            version: self.version,
+            congestion: ByTransport::from_fn(|transport| {
+                let choice = self.congestion.get(transport);
+                choice.is_steady().then_some(choice.congestion)
+            }),
+            group: self.group,
+            session: self.session,
+        }
+    }
+}
+
+/// The statement about HTTP/3 in `Alt-Svc` (RFC 7838).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AltSvc {
+    /// `h3=":port"; ma=...`.
+    Advertise {
+        /// How long the client may remember it; at least one second. `ma=0` is never given: browsers
+        /// ignore it.
+        ma: Duration,
+    },
+    /// Nothing over TCP. Over HTTP/3 `clear`, which takes browsers to HTTP/2 with their next request.
+    Withhold,
+    /// `clear` over all versions, where UDP fails. A client that still holds an advertisement meets the
+    /// server over TCP alone. It tries QUIC in vain at the start of each session until it forgets.
+    Clear,
+}
+
+/// An expected load time: from the request's arrival until the last byte is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The time, corrected by outcomes.
+    #[serde(with = "hikyaku_units::duration")]
+    pub time: Duration,
+    /// Relative standard deviation of the model's and the correction's error.
+    pub rel_sd: f32,
+}
+
+/// HTTP/2 and HTTP/3 compared for one client, each over its best congestion control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// HTTP/2, with the round trip that its handshake takes longer.
+    pub h2: Load,
+    /// HTTP/3.
+    pub h3: Load,
+    /// Response size that the times are for.
+    pub size: ByteSize,
+    /// The path's smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Loss assumed for TCP.
+    pub loss_tcp: LossRate,
+    /// Loss assumed for QUIC.
+    pub loss_quic: LossRate,
+    /// The path's rate.
+    pub rate: Rate,
+    /// Gain of HTTP/3: how much longer HTTP/2 takes, as a share of HTTP/3's time (VERSION §4.2.2).
+    /// Negative where HTTP/2 is faster.
+    pub h3_gain: f32,
+    /// Lower bound of HTTP/3's gain (one-sided, 90 %).
+    pub h3_gain_low: f32,
+    /// Lower bound of HTTP/2's gain over HTTP/3.
+    pub h2_gain_low: f32,
+}
+
+impl Comparison {
+    /// Expected load of `version`; HTTP/1.1 counts as HTTP/2.
+    #[must_use]
+    pub const fn load(&self, version: Version) -> Load {
+        match version {
+            Version::H1 | Version::H2 => self.h2,
+            Version::H3 => self.h3,
+        }
+    }
+
+    /// Expected gain of `version` over the other.
+    #[must_use]
+    pub fn gain(&self, version: Version) -> f32 {
+        match version {
+            Version::H1 | Version::H2 => (1.0 + self.h3_gain).recip() - 1.0,
+            Version::H3 => self.h3_gain,
+        }
+    }
+
+    /// Lower bound of the gain of `version` over the other.
+    #[must_use]
+    pub const fn gain_low(&self, version: Version) -> f32 {
+        match version {
+            Version::H1 | Version::H2 => self.h2_gain_low,
+            Version::H3 => self.h3_gain_low,
+        }
+    }
+
+    /// Upper bound of the gain of `version` over the other: the least gain of the other, seen from
+    /// this one.
+    #[must_use]
+    pub fn gain_high(&self, version: Version) -> f32 {
+        (1.0 + self.gain_low(reason::other(version))).recip() - 1.0
+    }
+}

@@ -1,0 +1,371 @@
+//! The rules, in the order in which they hold.
+
+use super::compare::{Compared, compare};
+use super::congestion::OfTransport;
+use super::lease::lease;
+use super::reason::{Missing, Reason, UdpFailure, other};
+use super::{AltSvc, Comparison, CongestionChoice, Decision};
+use crate::before::choice::{Change, Domain, Draw, Evidence, Explorer, Group, Pick, choose};
+use crate::client::udp::{Failure, FailureKind, Verdict};
+use crate::client::view::ClientView;
+use crate::model::Model;
+use crate::policy::PolicyConfig;
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
+use hikyaku_units::{Secs, Timestamp};
+
+/// Decides which HTTP version and congestion control a client gets, and why.
+///
+/// A pure function: equal arguments give equal decisions, on HTTP/2 and HTTP/3 and over a client's
+/// connections. `view` is the client's at `now`; `available` are the congestion controls that each
+/// transport has here. `seed` draws the hold-back group and the explored sessions; all servers that share
+/// clients need the same. The steps: `docs/decisions.md`.
+#[must_use]
+pub fn decide(
+    view: &ClientView,
+    model: &Model,
+    policy: &PolicyConfig,
+    available: &ByTransport<CongestionSet>,
+    now: Timestamp,
+    seed: u64,
+) -> Decision {
+    let candidates = policy.candidates(available);
+    let compared = compare(view, model, policy, &candidates);
+    let corrected = compared.as_ref().ok().map(|compared| compared.corrected);
+    let rules = Rules {
+        view,
+        policy,
+        candidates,
+        compared,
+        now: now.into(),
+        seed,
+    };
+    let Pick {
+        arm: version,
+        reason,
+        group,
+    } = choose(&rules, rules.is_held_back());
+    let (congestion, group) = rules.congestion(version, group, &reason);
+    let gain_low = rules
+        .compared
+        .as_ref()
+        .ok()
+        .map(|compared| compared.comparison.h3_gain_low);
+    let alt_svc = match version {
+        Version::H3 if policy.version.pinned().is_some() => AltSvc::Advertise { ma: policy.ma_max },
+        Version::H3 => AltSvc::Advertise {
+            ma: lease(
+                view,
+                gain_low.filter(|_| group == Group::Normal),
+                policy,
+                now.into(),
+            ),
+        },
+        // A client that only has such neighbours was never sent an advertisement of HTTP/3, and need
+        // not forget it.
+        Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
+            AltSvc::Clear
+        }
+        Version::H1 | Version::H2 => AltSvc::Withhold,
+    };
+    Decision {
+        version,
+        alt_svc,
+        reason,
+        group,
+        session: view.session,
+        congestion,
+        corrected,
+    }
+}
+
+/// The arguments of [`decide`], and the results of their comparison.
+pub(super) struct Rules<'a> {
+    view: &'a ClientView,
+    pub(super) policy: &'a PolicyConfig,
+    pub(super) candidates: ByTransport<CongestionSet>,
+    pub(super) compared: Result<Compared, Missing>,
+    now: Secs,
+    seed: u64,
+}
+
+impl Domain for Rules<'_> {
+    type Arm = Version;
+    type Reason = Reason;
+
+    fn pinned(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.version.pinned()?;
+        Some((version, Reason::Pinned { version }))
+    }
+
+    fn barred(&self) -> Option<Pick<Version, Reason>> {
+        let (version, reason) = self.udp_fails()?;
+        Some(Pick::new(version, reason, Group::Udp))
+    }
+
+    fn held_back(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.unknown.version();
+        Some((version, Reason::HoldBack { version }))
+    }
+
+    fn little_known(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.unknown.version();
+        let evidence = self.evidence();
+        let reason = Reason::TooFewSamples {
+            version,
+            samples: evidence.samples,
+            needed: evidence.needed,
+        };
+        (!evidence.is_enough()).then_some((version, reason))
+    }
+
+    fn steady(&self) -> Pick<Version, Reason> {
+        match &self.compared {
+            Ok(compared) => self.kept_or_better(compared.comparison),
+            Err(missing) => {
+                let (version, missing) = (self.current(), *missing);
+                let reason = Reason::NotComparable { version, missing };
+                Pick::new(version, reason, Group::Plain)
+            }
+        }
+    }
+
+    fn experiment(&self, steady: &Pick<Version, Reason>) -> Option<(Version, Reason)> {
+        let compared = self.compared.as_ref().ok().filter(|_| self.is_free())?;
+        let (version, comparison) = (other(steady.arm), compared.comparison);
+        let reason = if self.tries(compared, version) {
+            Reason::Trial {
+                version,
+                comparison,
+            }
+        } else if self.explored(compared, steady.arm) == Some(compared.arm(version)) {
+            Reason::Explore {
+                version,
+                comparison,
+            }
+        } else {
+            return None;
+        };
+        Some((version, reason))
+    }
+}
+
+impl Rules<'_> {
+    fn draw(&self) -> Draw {
+        Draw {
+            seed: self.seed,
+            client: self.view.client,
+            session: self.view.session,
+        }
+    }
+
+    /// Whether the session is not drawn for an experiment with its route.
+    fn is_free(&self) -> bool {
+        self.draw().explores(Explorer::Route, self.policy).is_none()
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.draw().is_held_back(self.policy)
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence {
+            samples: self.view.samples,
+            needed: self.policy.min_samples,
+        }
+    }
+
+    /// Each transport's congestion control, and the group of a session whose version was picked so. The
+    /// session bears an experiment with the congestion control if it is free for one.
+    fn congestion(
+        &self,
+        version: Version,
+        group: Group,
+        reason: &Reason,
+    ) -> (ByTransport<CongestionChoice>, Group) {
+        let is_open = |transport: &Transport| self.candidates.get(*transport).len() > 1;
+        let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
+        let is_free = !held_back && self.is_free() && matches!(group, Group::Normal | Group::Plain);
+        let mut group = match reason {
+            Reason::Pinned { .. } if held_back => Group::HoldBack,
+            _ => group,
+        };
+        let choices = ByTransport::from_fn(|transport| {
+            let domain = OfTransport {
+                rules: self,
+                transport,
+                tried_on: (is_free && version.transport() == transport).then_some(version),
+            };
+            let pick = choose(&domain, held_back);
+            if pick.group == Group::Explore {
+                group = Group::Explore;
+            }
+            CongestionChoice {
+                congestion: pick.arm,
+                reason: pick.reason,
+            }
+        });
+        (choices, group)
+    }
+
+    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
+    /// for days.
+    fn udp_fails(&self) -> Option<(Version, Reason)> {
+        let prefix = self.view.udp_prefix;
+        let withdraw = |reason| (Version::H2, reason);
+        match self.view.udp {
+            Verdict::Probe(failure) if self.worth_probing(&failure) => {
+                let failure = self.failure(&failure);
+                let reason = Reason::UdpProbe { failure, prefix };
+                Some((Version::H3, reason))
+            }
+            Verdict::Probe(failure) | Verdict::Failed(failure) => {
+                let probe_in = failure.next_probe.since(self.now);
+                let failure = self.failure(&failure);
+                Some(withdraw(Reason::UdpFails {
+                    failure,
+                    prefix,
+                    probe_in,
+                }))
+            }
+            Verdict::Unproven | Verdict::Works { .. } | Verdict::Doubtful => {
+                self.quic_loss().map(withdraw)
+            }
+        }
+    }
+
+    fn may_hold_advertisement(&self) -> bool {
+        self.view.udp_prefix.is_none() || self.view.advertised
+    }
+
+    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: the outcomes of
+    /// HTTP/3 under it decide against HTTP/3, and would for ever.
+    fn worth_probing(&self, failure: &Failure) -> bool {
+        if failure.kind == FailureKind::Throttled {
+            return true;
+        }
+        match &self.compared {
+            Ok(Compared { comparison, .. }) => {
+                f64::from(comparison.h2_gain_low) <= self.policy.min_gain
+            }
+            Err(_) => self.policy.unknown.version() == Version::H3,
+        }
+    }
+
+    fn failure(&self, failure: &Failure) -> UdpFailure {
+        let ago = self.now.since(failure.since);
+        match failure.kind {
+            FailureKind::NeverCame { sessions } => UdpFailure::NeverCame { sessions },
+            FailureKind::Broken => UdpFailure::Broken { ago },
+            FailureKind::Throttled => UdpFailure::Throttled { ago },
+        }
+    }
+
+    fn quic_loss(&self) -> Option<Reason> {
+        let tcp = self.view.loss[Transport::Tcp.index()]?;
+        let quic = self.view.loss[Transport::Quic.index()]?;
+        let policed = quic.low.fraction() > POLICED_LOSS
+            && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
+            && !self.outcomes_decide();
+        policed.then_some(Reason::QuicLoss {
+            quic: quic.mean,
+            tcp: tcp.mean,
+        })
+    }
+
+    /// Whether load times say more than QUIC's loss. BBR loses half of its packets to a queue that it
+    /// overfills itself, and still fills the path.
+    fn outcomes_decide(&self) -> bool {
+        let [tcp, quic] = Transport::ALL.map(|transport| self.view.own_outcome_over(transport));
+        let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
+        keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
+    }
+
+    /// The version that the client is kept on unless another is surely better.
+    fn current(&self) -> Version {
+        let plain = self.policy.unknown.version();
+        self.view.choice.map_or(plain, |choice| choice.version)
+    }
+
+    fn kept_or_better(&self, comparison: Comparison) -> Pick<Version, Reason> {
+        let current = self.current();
+        let change = self
+            .view
+            .choice
+            .map_or(Change::FirstVersion, |_| Change::Version);
+        let needed = self.policy.needed(change).share;
+        let next = other(current);
+        let changes = comparison.gain(next) > needed;
+        let version = if changes { next } else { current };
+        let reason = if changes || comparison.load(current).time <= comparison.load(next).time {
+            Reason::Faster {
+                version,
+                comparison,
+            }
+        } else {
+            Reason::Kept {
+                version,
+                comparison,
+                needed,
+            }
+        };
+        Pick::new(version, reason, Group::Normal)
+    }
+
+    /// A few outcomes are worth a session where hardly any are known of a version that may well be
+    /// better. Either it is not expected to be much worse, or the version in use disappoints.
+    fn tries(&self, compared: &Compared, tried: Version) -> bool {
+        let comparison = &compared.comparison;
+        let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));
+        let max_cost = if compared.disappoints(used, arm) {
+            MAX_EXPLORE_COST
+        } else if comparison.gain_high(tried) > self.policy.min_gain as f32 {
+            MAX_TRIAL_COST
+        } else {
+            return false;
+        };
+        self.has_few_outcomes(arm) && self.may_be_tried(comparison, tried, max_cost)
+    }
+
+    pub(super) fn has_few_outcomes(&self, arm: Arm) -> bool {
+        // A little less than a whole number, for those that have faded.
+        self.view.outcome[arm.index()].weight < f32::from(self.policy.trials) - 0.25
+    }
+
+    fn may_be_tried(&self, comparison: &Comparison, tried: Version, max_cost: f32) -> bool {
+        let doubtful = tried == Version::H3 && self.view.udp == Verdict::Doubtful;
+        let cost = comparison.load(tried).time.as_secs_f32()
+            / comparison.load(other(tried)).time.as_secs_f32();
+        !doubtful && cost <= max_cost
+    }
+
+    /// Whether an arm that takes so many times as long may be explored.
+    pub(super) fn is_affordable(&self, cost: f32) -> bool {
+        cost <= MAX_EXPLORE_COST
+    }
+
+    /// The arm that gets a session which is drawn to explore, while `version` is the better one.
+    pub(super) fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
+        self.draw().explores(Explorer::Transport, self.policy)?;
+        let (used, other) = (compared.arm(version), other(version));
+        let free = self.policy.version.pinned().is_none();
+        let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
+            .then(|| compared.arm(other));
+        let transport = version.transport();
+        let here = self.explorable(compared, used);
+        let here = here.map(|congestion| Arm::over(transport, congestion));
+        self.draw().one_of(other.into_iter().chain(here))
+    }
+}
+
+/// QUIC's loss above which UDP may be policed.
+const POLICED_LOSS: f64 = 0.1;
+/// How many times TCP's loss it must be.
+const POLICED_RATIO: f64 = 3.0;
+/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times the model's prediction.
+const KEEPS_UP_LN: f32 = 0.405_465_1;
+/// Outcomes of both versions that leave nothing to guess.
+const ENOUGH_OUTCOMES: f32 = 2.0;
+/// An arm that is expected to take longer than this many times is not explored.
+const MAX_EXPLORE_COST: f32 = 2.0;
+/// As [`MAX_EXPLORE_COST`], for trials.
+const MAX_TRIAL_COST: f32 = 1.5;

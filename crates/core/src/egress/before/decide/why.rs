@@ -1,0 +1,169 @@
+//! Why routes are not chosen.
+
+use std::time::Duration;
+
+use super::super::RouteReason;
+use super::{RouteDecision, Rules};
+use crate::before::choice::Proof;
+use crate::egress::{Route, RouteGain, Singles};
+
+/// The reason for or against a route, beside the decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::egress) enum Verdict {
+    /// It is chosen.
+    Chosen,
+    /// The client gets it in sessions that do not explore.
+    Otherwise,
+    /// The configuration or the operator's policy says another.
+    RuledOut,
+    /// The client has not used MPTCP.
+    NoMptcp,
+    /// The client is held back on plain.
+    HeldBack,
+    /// It has stalled.
+    Avoided {
+        /// For how much longer it is avoided.
+        left: Duration,
+    },
+    /// It is a backup, and others work.
+    Backup,
+    /// It is not certain yet whether it is better.
+    TooFewSamples {
+        /// The less known of it and the route that it is compared with.
+        of: Route,
+        /// Samples that can be compared with the other's; those of the AS count half.
+        samples: f32,
+        /// Samples needed of each.
+        needed: u32,
+    },
+    /// It is not surely better by enough.
+    NotBetter {
+        /// The route that it is compared with.
+        than: Route,
+        /// The route's gain over the compared one.
+        gain: RouteGain,
+    },
+    /// It is better, but nothing is chosen for that while another stalls.
+    Stalling,
+}
+
+impl Verdict {
+    /// A stable name in snake case.
+    pub(in crate::egress) const fn code(self) -> &'static str {
+        match self {
+            Self::Chosen => "chosen",
+            Self::Otherwise => "otherwise",
+            Self::RuledOut => "ruled_out",
+            Self::NoMptcp => "no_mptcp",
+            Self::HeldBack => "hold_back",
+            Self::Avoided { .. } => "avoided",
+            Self::Backup => "backup",
+            Self::TooFewSamples { .. } => "too_few_samples",
+            Self::NotBetter { .. } => "not_better",
+            Self::Stalling => "stalling",
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// The reason for or against a route, where `decision` was made.
+    pub(in crate::egress) fn verdict(&self, route: Route, decision: &RouteDecision) -> Verdict {
+        if route == decision.route {
+            return Verdict::Chosen;
+        }
+        match decision.reason {
+            RouteReason::Only
+            | RouteReason::Pinned
+            | RouteReason::PinnedMissing
+            | RouteReason::Policy { .. } => Verdict::RuledOut,
+            RouteReason::HoldBack => Verdict::HeldBack,
+            RouteReason::Explore { instead_of } if route == instead_of => Verdict::Otherwise,
+            RouteReason::Explore { instead_of } => self.against(route, instead_of, false),
+            RouteReason::Stalled { .. } => self.against(route, decision.route, true),
+            _ => self.against(route, decision.route, false),
+        }
+    }
+
+    /// The reason against a route that may be chosen as far as reason and mode go.
+    fn against(&self, route: Route, than: Route, stalling: bool) -> Verdict {
+        if route == Route::Aggregated && !self.candidates.mptcp.is_used() {
+            return Verdict::NoMptcp;
+        }
+        let may_be_chosen = match route {
+            Route::Aggregated => self.candidates.aggregates(),
+            single => self.candidates.singles().contains(single),
+        };
+        if !may_be_chosen {
+            return Verdict::RuledOut;
+        }
+        if let Some(left) = self.quality(route).avoided_for {
+            return Verdict::Avoided { left };
+        }
+        if self.is_backup(route) && !self.options().contains(route) {
+            return Verdict::Backup;
+        }
+        match self.gain(route, than, Proof::LowerBound) {
+            Some(gain) if self.is_proof(gain, route, than) && stalling => Verdict::Stalling,
+            Some(gain) if self.can_compare(route, than) => Verdict::NotBetter { than, gain },
+            _ => self.too_few(route, than),
+        }
+    }
+
+    fn too_few(&self, route: Route, than: Route) -> Verdict {
+        let samples = |route| self.quality(route).samples(self.wants);
+        let of = if samples(than) < samples(route) {
+            than
+        } else {
+            route
+        };
+        Verdict::TooFewSamples {
+            of,
+            samples: self.comparable(route, than),
+            needed: self.policy.min_samples_route,
+        }
+    }
+
+    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None`
+    /// where `so_far`, the reason without them, says more.
+    pub(in crate::egress) fn why_single(
+        &self,
+        single: Route,
+        so_far: RouteReason,
+        (several, gain): (Route, RouteGain),
+    ) -> Option<RouteReason> {
+        let tells_less = match so_far {
+            RouteReason::TooFewSamples { .. } => true,
+            RouteReason::NoGain { gain: other, .. } => other.gain.expected() < gain.gain.expected(),
+            _ => false,
+        };
+        let known = self.can_compare(several, single);
+        let best = several;
+        (tells_less && known).then_some(RouteReason::NoGain { best, gain })
+    }
+
+    pub(in crate::egress) fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
+        let others = || options.iter().filter(|route| *route != usual);
+        let gains = others()
+            .filter(|route| self.can_compare(*route, usual))
+            .filter_map(|route| {
+                let gain = self.gain(route, usual, Proof::LowerBound)?;
+                Some((route, gain))
+            });
+        let best = gains.reduce(|best, next| {
+            if next.1.gain.expected() > best.1.gain.expected() {
+                next
+            } else {
+                best
+            }
+        });
+        match best {
+            Some((best, gain)) => RouteReason::NoGain { best, gain },
+            None => RouteReason::TooFewSamples {
+                samples: others()
+                    .map(|route| self.comparable(route, usual))
+                    .fold(0.0, f32::max),
+                needed: self.policy.min_samples_route,
+            },
+        }
+    }
+}
