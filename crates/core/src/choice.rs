@@ -3,20 +3,22 @@
 //!
 //! Each of them is a `Domain`, which compares its own arms by its own physics. `choose` asks it in the
 //! order that holds for all: pinned, barred, hold-back, too little known, kept or better, experiment. It
-//! defines once the gain, how sure a gain must be, and the draws.
+//! defines once the reasons, the gain, how sure a gain must be, and the draws.
 
 mod draw;
 mod evidence;
 mod gain;
 mod needed;
+mod reason;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use draw::{Draw, Explorer};
-pub(crate) use evidence::Evidence;
+pub use evidence::Evidence;
 pub use gain::Gain;
 pub(crate) use gain::QUANTILE_90;
-pub use needed::{Change, Needed, Proof};
+pub(crate) use needed::{Change, Proof};
+pub use reason::{Bar, Missing, Reason, Rival};
 
 /// The experimental group of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,66 +76,58 @@ impl From<Session> for Visit {
     }
 }
 
-/// An arm and why it is taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pick<A, R> {
-    pub(crate) arm: A,
-    pub(crate) reason: R,
-    pub(crate) group: Group,
-}
-
-impl<A, R> Pick<A, R> {
-    pub(crate) const fn new(arm: A, reason: R, group: Group) -> Self {
-        Self { arm, reason, group }
-    }
-}
-
-/// Something that is chosen for a client among arms. A method returns `None` where its step does not apply.
+/// Something that is chosen for a client among arms.
 pub(crate) trait Domain {
     /// The type of the chosen arm.
     type Arm;
-    /// Why it is.
-    type Reason;
+    /// The faults and rules that rule out arms.
+    type Bar: Bar;
+    /// The figures of a gain, as the domain compares.
+    type Gain;
 
     /// The arm that the configuration or the operator says, or the only one there is.
-    fn pinned(&self) -> Option<(Self::Arm, Self::Reason)>;
+    fn pinned(&self) -> Option<Pick<Self>>;
 
     /// The arm that is left where a fault rules the others out, such as failing UDP. It holds for the
     /// hold-back group, too.
-    fn barred(&self) -> Option<Pick<Self::Arm, Self::Reason>> {
+    fn barred(&self) -> Option<Pick<Self>> {
         None
     }
 
-    /// The plain choice of a client in the hold-back group.
-    fn held_back(&self) -> Option<(Self::Arm, Self::Reason)>;
+    /// The plain choice: the arm of a client of which too little is known.
+    fn usual(&self) -> Self::Arm;
 
-    /// The plain choice of a client of which too little is known to compare anything.
-    fn little_known(&self) -> Option<(Self::Arm, Self::Reason)>;
+    /// The arm of a client in the hold-back group; `None` where that group is no control here.
+    fn held_back(&self) -> Option<Self::Arm> {
+        Some(self.usual())
+    }
+
+    /// How much is known of the client; `None` where that differs from arm to arm.
+    fn evidence(&self) -> Option<Evidence>;
 
     /// The arm that is kept or better, as the domain compares.
-    fn steady(&self) -> Pick<Self::Arm, Self::Reason>;
+    fn steady(&self) -> Pick<Self>;
 
     /// The arm that this session tries instead of the steady one.
-    fn experiment(
-        &self,
-        steady: &Pick<Self::Arm, Self::Reason>,
-    ) -> Option<(Self::Arm, Self::Reason)>;
+    fn experiment(&self, steady: &Pick<Self>) -> Option<Pick<Self>>;
 }
 
-/// Chooses an arm: the first step that says something decides.
-pub(crate) fn choose<D: Domain>(domain: &D, is_held_back: bool) -> Pick<D::Arm, D::Reason> {
-    let in_group = |group| move |(arm, reason)| Pick::new(arm, reason, group);
+/// An arm of a domain and why it is taken.
+pub(crate) type Pick<D> = (<D as Domain>::Arm, ReasonOf<D>);
+type ReasonOf<D> = Reason<<D as Domain>::Arm, <D as Domain>::Bar, <D as Domain>::Gain>;
+
+/// Chooses an arm: the first step that applies decides.
+pub(crate) fn choose<D: Domain>(domain: &D, is_held_back: bool) -> Pick<D> {
     let held_back = || is_held_back.then(|| domain.held_back()).flatten();
+    let too_few = || domain.evidence().filter(|known| !known.is_enough());
     domain
         .pinned()
-        .map(in_group(Group::Plain))
         .or_else(|| domain.barred())
-        .or_else(|| held_back().map(in_group(Group::HoldBack)))
-        .or_else(|| domain.little_known().map(in_group(Group::Plain)))
+        .or_else(|| Some((held_back()?, Reason::HoldBack)))
+        .or_else(|| too_few().map(|known| (domain.usual(), Reason::TooFewSamples(known))))
         .unwrap_or_else(|| {
             let steady = domain.steady();
-            let experiment = domain.experiment(&steady);
-            experiment.map(in_group(Group::Explore)).unwrap_or(steady)
+            domain.experiment(&steady).unwrap_or(steady)
         })
 }
 

@@ -9,7 +9,6 @@
 #[cfg(test)]
 mod before;
 mod candidates;
-mod code;
 mod codec;
 mod compare;
 mod decide;
@@ -32,7 +31,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use candidates::{Candidates, Mode, Mptcp, Singles};
-pub use code::RouteReasonCode;
 pub use compare::{Measure, RouteGain};
 pub use decide::{RouteDecision, decide_route, mptcp_share};
 pub use explain::{KnownEgresses, RouteSummary, RoutesExplanation, explain_routes};
@@ -42,7 +40,7 @@ pub use network::{NetworkRoute, NetworkSummary};
 pub use observation::RouteObservation;
 pub use phase::{Phase, Wants};
 pub use quality::RouteQuality;
-pub use reason::RouteReason;
+pub use reason::{RouteBar, RouteReason, RouteReasonCode};
 pub use set::EgressSet;
 pub use table::{Blame, RouteChanges, RouteTable, RouteTableConfig};
 pub use view::RouteView;

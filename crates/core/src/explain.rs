@@ -265,7 +265,7 @@ impl DecisionSummary {
             group: decision.group,
             session: decision.session,
             reason_code: decision.reason.code().to_owned(),
-            reason: decision.reason.to_string(),
+            reason: decision.to_string(),
         }
     }
 }

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Change, Domain, Evidence, Gain, Group, Pick, choose};
+use crate::choice::{
+    Bar, Change, Domain, Evidence, Gain, Group, Missing, Pick, Reason, Rival, choose,
+};
 use crate::client::view::{ClientView, LOSS_LIMITED};
 use crate::model::Model;
 use crate::policy::{ConnectionsPolicy, MAX_CONNECTIONS, PolicyConfig};
-use crate::transport::{Decision, Missing};
+use crate::transport::Decision;
 use hikyaku_units::arm::Arm;
 use hikyaku_units::human;
 use hikyaku_units::{LossRate, Rate};
@@ -28,85 +30,84 @@ pub struct Connections {
     /// not compared with one.
     pub gain: f32,
     /// Why.
-    pub reason: Why,
+    pub reason: PageReason,
 }
 
-/// Why a page is spread over so many connections. `Display` gives a sentence, [`Why::code`] a stable name.
+/// Why a page is spread over so many connections. `Display` gives a sentence, [`PageReason::code`] a stable
+/// name.
+pub type PageReason = Reason<u8, PageBar, PageGain>;
+
+/// A page is not spread since one connection fills its path: losses do not keep it from being faster, or
+/// they are of its own making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageBar;
+
+impl Bar for PageBar {
+    fn group(&self) -> Group {
+        Group::Normal
+    }
+}
+
+/// Several connections compared with one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Why {
-    /// The configuration says so.
-    Pinned {
-        /// The configured number; fewer where there are not as many addresses.
-        n: u8,
-    },
-    /// There is but one address.
-    NoShards,
-    /// The client is in the hold-back group.
-    HoldBack,
-    /// Too little is known of the client.
-    TooFewSamples {
-        /// Samples so far.
-        samples: f32,
-        /// Samples needed.
-        needed: u32,
-    },
-    /// One connection's load time cannot be predicted.
-    NotComparable(Missing),
-    /// It is not losses that keep one connection from being faster, or they are of its own making.
-    FillsPath,
-    /// Several would gain too little.
-    LittleGain {
-        /// The best lower bound of a gain; below 0 for a loss.
-        gain: f32,
-        /// The gain that they need.
-        needed: f32,
-    },
-    /// Several are expected to be faster.
-    Faster {
-        /// Load time over one connection.
-        one: Duration,
-        /// Load time over all connections, the opening of the further ones included.
-        several: Duration,
-        /// Lower bound of the gain, as a share of the load time.
-        gain: f32,
-    },
+pub struct PageGain {
+    /// Load time over one connection.
+    pub one: Duration,
+    /// Load time over several connections, the opening of the further ones included.
+    pub several: Duration,
+    /// Lower bound of the gain, as a share of the load time; below 0 for a loss. It is the best one
+    /// where none is enough.
+    pub low: f32,
+    /// The gain that several connections need.
+    pub needed: f32,
 }
 
-impl Why {
+impl PageReason {
     /// A stable name in snake case.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Pinned { .. } => "pinned",
-            Self::NoShards => "no_shards",
+            Self::Pinned(_) => "pinned",
+            Self::Only => "no_shards",
             Self::HoldBack => "hold_back",
-            Self::TooFewSamples { .. } => "too_few_samples",
+            Self::TooFewSamples(_) => "too_few_samples",
             Self::NotComparable(_) => "not_comparable",
-            Self::FillsPath => "fills_path",
-            Self::LittleGain { .. } => "little_gain",
-            Self::Faster { .. } => "faster",
+            Self::Barred(PageBar) => "fills_path",
+            Self::NoGain(_) => "little_gain",
+            Self::Better(_) | Self::Kept(_) | Self::Trial(_) | Self::Explore(_) => "faster",
+        }
+    }
+
+    /// The comparison that decided.
+    const fn gain(&self) -> Option<PageGain> {
+        match self {
+            Self::NoGain(Some(with)) | Self::Better(with) => with.gain,
+            _ => None,
         }
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for PageReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pinned { n } => write!(f, "the configuration pins {n}"),
-            Self::NoShards => f.write_str("there are no shards"),
+            Self::Pinned(n) => write!(f, "the configuration pins {n}"),
+            Self::Only => f.write_str("there are no shards"),
             Self::HoldBack => f.write_str("held back to measure the gain"),
-            Self::TooFewSamples { samples, needed } => {
+            Self::TooFewSamples(Evidence { samples, needed }) => {
                 write!(f, "{samples:.0} of {needed} samples so far")
             }
             Self::NotComparable(missing) => missing.fmt(f),
-            Self::FillsPath => f.write_str("it is not random losses that limit one"),
-            Self::LittleGain { gain, needed } => {
-                let [gain, needed] = [*gain, *needed].map(|share| human::percent(share.into()));
-                write!(f, "lower bound of the gain {gain}, needed {needed}")
-            }
-            Self::Faster { one, several, .. } => {
-                let [one, several] = [*one, *several].map(human::time);
+            Self::Barred(PageBar) => f.write_str("it is not random losses that limit one"),
+            compared => {
+                let Some(gain) = compared.gain() else {
+                    return f.write_str("no other number is known to be faster");
+                };
+                if let Self::NoGain(_) = compared {
+                    let [low, needed] =
+                        [gain.low, gain.needed].map(|share| human::percent(share.into()));
+                    return write!(f, "lower bound of the gain {low}, needed {needed}");
+                }
+                let [one, several] = [gain.one, gain.several].map(human::time);
                 write!(f, "predicted {several} against {one} over one")
             }
         }
@@ -120,7 +121,7 @@ pub struct ConnectionsSummary {
     pub n: u8,
     /// [`Connections::gain`].
     pub gain: f32,
-    /// [`Why::code`].
+    /// [`PageReason::code`].
     pub reason_code: String,
     /// The reason as a sentence.
     pub reason: String,
@@ -157,9 +158,9 @@ pub fn connections(
         decision,
         available: available.clamp(1, MAX_CONNECTIONS),
     };
-    let Pick { arm: n, reason, .. } = choose(&pages, decision.group == Group::HoldBack);
+    let (n, reason) = choose(&pages, decision.group == Group::HoldBack);
     let gain = match reason {
-        Why::Faster { gain, .. } => gain,
+        PageReason::Better(_) => reason.gain().map_or(0.0, |gain| gain.low),
         _ => 0.0,
     };
     Connections { n, gain, reason }
@@ -176,38 +177,37 @@ struct Pages<'a> {
 
 impl Domain for Pages<'_> {
     type Arm = u8;
-    type Reason = Why;
+    type Bar = PageBar;
+    type Gain = PageGain;
 
-    fn pinned(&self) -> Option<(u8, Why)> {
+    fn pinned(&self) -> Option<Pick<Self>> {
         match self.policy.connections {
-            ConnectionsPolicy::Pinned(n) => Some((n.min(self.available), Why::Pinned { n })),
-            ConnectionsPolicy::Adaptive => (self.available == 1).then_some((1, Why::NoShards)),
+            ConnectionsPolicy::Pinned(n) => Some((n.min(self.available), Reason::Pinned(n))),
+            ConnectionsPolicy::Adaptive => (self.available == 1).then_some((1, Reason::Only)),
         }
     }
 
-    fn held_back(&self) -> Option<(u8, Why)> {
-        Some((1, Why::HoldBack))
+    fn usual(&self) -> u8 {
+        1
     }
 
-    fn little_known(&self) -> Option<(u8, Why)> {
+    fn evidence(&self) -> Option<Evidence> {
         let (samples, needed) = (self.view.samples, self.policy.min_samples);
-        let is_enough = Evidence { samples, needed }.is_enough();
-        (!is_enough).then_some((1, Why::TooFewSamples { samples, needed }))
+        Some(Evidence { samples, needed })
     }
 
-    fn steady(&self) -> Pick<u8, Why> {
+    fn steady(&self) -> Pick<Self> {
         let transport = self.decision.version.transport();
         let congestion = self.decision.congestion.get(transport).congestion;
         let arm = Arm::over(transport, congestion);
-        let (n, reason) = match Prediction::new(self.view, self.model, self.policy, arm) {
-            Err(missing) => (1, Why::NotComparable(missing)),
+        match Prediction::new(self.view, self.model, self.policy, arm) {
+            Err(missing) => (1, Reason::NotComparable(missing)),
             Ok(prediction) => prediction.best(self.available, self.policy),
-        };
-        Pick::new(n, reason, self.decision.group)
+        }
     }
 
     /// None: a page over more connections is paid for by others.
-    fn experiment(&self, _: &Pick<u8, Why>) -> Option<(u8, Why)> {
+    fn experiment(&self, _: &Pick<Self>) -> Option<Pick<Self>> {
         None
     }
 }
@@ -255,35 +255,38 @@ impl<'a> Prediction<'a> {
         known.then_some(prediction).ok_or(Missing::Arm)
     }
 
-    fn best(&self, available: u8, policy: &PolicyConfig) -> (u8, Why) {
+    fn best(&self, available: u8, policy: &PolicyConfig) -> Pick<Pages<'_>> {
         if !self.is_limited_by_loss() {
-            return (1, Why::FillsPath);
+            return (1, Reason::Barred(PageBar));
         }
         let candidates = 2..=available.min(MAX_BY_LOSS);
         let gains: Vec<(u8, Gain)> = candidates
             .filter_map(|n| Some((n, self.gain(n)?)))
             .collect();
-        let best = gains
-            .iter()
-            .map(|(_, gain)| gain.low())
-            .fold(-1.0, f32::max);
+        let lows = gains.iter().map(|(_, gain)| gain.low());
+        let best = lows.fold(-1.0, f32::max);
         // Connections cost memory, handshakes and others' share: the fewest that do nearly as well.
         let enough = (1.0 + best) / (1.0 + TOLERANCE) - 1.0;
+        let Some(&(n, gain)) = gains.iter().find(|(_, gain)| gain.low() >= enough) else {
+            return (1, Reason::NoGain(None));
+        };
         let needed = policy.needed(Change::Connections);
-        match gains.iter().find(|(_, gain)| gain.low() >= enough) {
-            Some(&(n, gain)) if needed.is_met(gain, 1.0) => {
-                let [one, several] = [1, n].map(|n| self.load(n, self.loss).unwrap_or_default());
-                let reason = Why::Faster {
-                    one: one.time,
-                    several: several.time,
-                    gain: gain.low(),
-                };
-                (n, reason)
-            }
-            _ => {
-                let needed = needed.share;
-                (1, Why::LittleGain { gain: best, needed })
-            }
+        let with = |arm, low| {
+            let [one, several] = [1, n].map(|n| self.load(n, self.loss).unwrap_or_default().time);
+            let needed = needed.share;
+            Rival::by(
+                arm,
+                PageGain {
+                    one,
+                    several,
+                    low,
+                    needed,
+                },
+            )
+        };
+        match needed.is_met(gain, 1.0) {
+            true => (n, Reason::Better(with(1, gain.low()))),
+            false => (1, Reason::NoGain(Some(with(n, best)))),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The choice of HTTP version and congestion control for one client, with its reasons.
 
-mod code;
 mod compare;
 mod congestion;
 mod correct;
@@ -19,12 +18,11 @@ use crate::choice::{Group, Session, Visit};
 use crate::client::sample::Decided;
 use correct::Corrected;
 
-pub use code::ReasonCode;
-pub use congestion::{CongestionChoice, CongestionReason};
-pub use reason::{Missing, Reason, UdpFailure};
+pub use congestion::{CongestionChoice, CongestionGain, CongestionReason};
+pub use reason::{UdpBar, UdpFailure, VersionReason, VersionReasonCode};
 pub use rules::decide;
 
-/// The decision for a client now, with its reason.
+/// The decision for a client now, with its reason. `Display` gives the version with it as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// The preferred version: HTTP/2 or HTTP/3, or the pinned one.
@@ -32,7 +30,7 @@ pub struct Decision {
     /// The `Alt-Svc` field of responses: the same over all versions, or browsers flap within a page.
     pub alt_svc: AltSvc,
     /// Why.
-    pub reason: Reason,
+    pub reason: VersionReason,
     /// The group whose outcomes this session's count to.
     pub group: Group,
     /// The session the decision holds for.
@@ -67,7 +65,8 @@ impl Decision {
             version: self.version,
             congestion: ByTransport::from_fn(|transport| {
                 let choice = self.congestion.get(transport);
-                choice.is_steady().then_some(choice.congestion)
+                let is_steady = choice.reason.group() == Group::Normal;
+                is_steady.then_some(choice.congestion)
             }),
             group: self.group,
             session: self.session,
@@ -125,6 +124,8 @@ pub struct Comparison {
     pub h3_gain_low: f32,
     /// Lower bound of HTTP/2's gain over HTTP/3.
     pub h2_gain_low: f32,
+    /// Expected gain that a change of the client's version needs, as a share.
+    pub needed: f32,
 }
 
 impl Comparison {

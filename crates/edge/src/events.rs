@@ -85,7 +85,7 @@ impl Event {
                 client,
                 version: decision.version.name(),
                 reason: decision.reason.code(),
-                explanation: decision.reason.to_string(),
+                explanation: decision.to_string(),
                 tcp: decision.congestion.tcp.to_string(),
                 quic: decision.congestion.quic.to_string(),
             },

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_core::client::sample::UdpEvent;
-use hikyaku_core::transport::{Reason, ReasonCode};
+use hikyaku_core::transport::{VersionReason, VersionReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -33,7 +33,7 @@ pub(crate) struct Metrics {
     open: [AtomicU64; Version::ALL.len()],
     congestion: [[AtomicU64; Congestion::ALL.len()]; Transport::ALL.len()],
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
-    decisions: [AtomicU64; ReasonCode::ALL.len()],
+    decisions: [AtomicU64; VersionReasonCode::ALL.len()],
     udp: [AtomicU64; UdpEvent::ALL.len()],
     failovers: [AtomicU64; Transport::ALL.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
@@ -171,7 +171,7 @@ impl Metrics {
         add(&self.alt_svc[action.index()], 1);
     }
 
-    pub(crate) fn on_decision(&self, reason: &Reason) {
+    pub(crate) fn on_decision(&self, reason: &VersionReason) {
         add(&self.decisions[reason.kind().index()], 1);
     }
 
@@ -266,7 +266,7 @@ impl Metrics {
                 .map(|a| (vec![("action", a.name())], value(&self.alt_svc[a.index()])))
                 .to_vec(),
         );
-        let decisions = ReasonCode::ALL.map(|code| {
+        let decisions = VersionReasonCode::ALL.map(|code| {
             let count = value(&self.decisions[code.index()]);
             (vec![("reason", code.name())], count)
         });

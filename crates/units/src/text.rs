@@ -19,3 +19,35 @@ macro_rules! serde_as_text {
         }
     };
 }
+
+/// Defines an enum of a few stable names, such as the codes of reasons that metrics count by: with all
+/// its variants in their order, their names, and their places.
+#[macro_export]
+macro_rules! names {
+    ($(#[$doc:meta])* $visibility:vis enum $type:ident { $($variant:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $visibility enum $type {
+            $(#[doc = concat!("`", $name, "`.")] $variant,)+
+        }
+
+        impl $type {
+            /// All, in the order of their indices.
+            $visibility const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// A stable name in snake case.
+            #[must_use]
+            $visibility const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// The position in an array that has an element for each.
+            #[must_use]
+            $visibility const fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}

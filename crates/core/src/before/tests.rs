@@ -211,7 +211,7 @@ fn is_said(decision: &is::Decision) -> String {
         decision.alt_svc,
         decision.reason.code(),
         decision.reason.kind().index(),
-        decision.reason,
+        decision,
         decision.group,
         decision.session.0,
         decision.decided(),

@@ -2,9 +2,11 @@
 
 /// Samples, and how many it takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Evidence {
-    pub(crate) samples: f32,
-    pub(crate) needed: u32,
+pub struct Evidence {
+    /// Samples so far; those of neighbours count in part.
+    pub samples: f32,
+    /// Samples that it takes.
+    pub needed: u32,
 }
 
 impl Evidence {

@@ -6,7 +6,7 @@ use hikyaku_units::arm::Congestion;
 
 /// The changes from one arm to another, of all domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// The first version that is chosen for a client: the plain one was made in ignorance.
     FirstVersion,
     /// Another version than the one that the client is kept on.
@@ -23,46 +23,9 @@ pub enum Change {
     Connections,
 }
 
-impl Change {
-    /// All, in the order of the table in `docs/decisions.md`.
-    pub const ALL: [Self; 9] = [
-        Self::FirstVersion,
-        Self::Version,
-        Self::Congestion(Congestion::Floor),
-        Self::Congestion(Congestion::Bbr),
-        Self::KeptCongestion(Congestion::Floor),
-        Self::KeptCongestion(Congestion::Bbr),
-        Self::Route,
-        Self::KeptRoute,
-        Self::Connections,
-    ];
-
-    /// Its domain, its change, and the key of the configuration, as the table has them.
-    #[must_use]
-    pub const fn row(self) -> [&'static str; 3] {
-        match self {
-            Self::FirstVersion => ["version", "first choice of a client", ""],
-            Self::Version => ["version", "another version", "`min_gain`"],
-            Self::Congestion(Congestion::Bbr) => [
-                "congestion control",
-                "BBR for a fairer one",
-                "`min_gain_bbr`",
-            ],
-            Self::Congestion(_) => ["congestion control", "a floor for CUBIC", "`min_gain`"],
-            Self::KeptCongestion(Congestion::Bbr) => {
-                ["congestion control", "BBR is kept", "`min_gain_bbr`"]
-            }
-            Self::KeptCongestion(_) => ["congestion control", "a floor is kept", "`min_gain`"],
-            Self::Route => ["route", "another route", "`min_gain_route`"],
-            Self::KeptRoute => ["route", "a route is kept", ""],
-            Self::Connections => ["connections", "several for one", ""],
-        }
-    }
-}
-
 /// How sure a gain must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub(crate) enum Proof {
     /// The expected gain counts.
     Expected,
     /// The lower bound counts (one-sided, 90 %), farther off where there are fewer samples than it takes.
@@ -71,17 +34,16 @@ pub enum Proof {
 
 /// The need of a change: a gain above a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Needed {
+pub(crate) struct Needed {
     /// The share.
-    pub share: f32,
+    pub(crate) share: f32,
     /// Which figure of the gain must exceed it.
-    pub proof: Proof,
+    pub(crate) proof: Proof,
 }
 
 impl PolicyConfig {
     /// The need of a change.
-    #[must_use]
-    pub fn needed(&self, change: Change) -> Needed {
+    pub(crate) fn needed(&self, change: Change) -> Needed {
         let fairness = |congestion| match congestion {
             Congestion::Bbr => self.min_gain_bbr as f32,
             Congestion::Cubic | Congestion::Floor => self.min_gain as f32,

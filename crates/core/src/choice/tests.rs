@@ -4,87 +4,139 @@ mod priority;
 
 use super::*;
 use crate::policy::PolicyConfig;
+use hikyaku_units::arm::Congestion;
 use proptest::prelude::*;
 
-/// A domain of which each step says its own number, or nothing.
+/// A domain in which each step takes its own arm, or does not apply.
 #[derive(Clone, Copy, Default)]
 struct Steps {
     pinned: bool,
     barred: bool,
     held_back: bool,
-    little_known: bool,
+    is_known: bool,
     experiment: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Broken;
+
+impl Bar for Broken {
+    fn group(&self) -> Group {
+        Group::Udp
+    }
 }
 
 impl Domain for Steps {
     type Arm = u8;
-    type Reason = &'static str;
+    type Bar = Broken;
+    type Gain = ();
 
-    fn pinned(&self) -> Option<(u8, &'static str)> {
-        self.pinned.then_some((1, "pinned"))
+    fn pinned(&self) -> Option<Pick<Self>> {
+        self.pinned.then_some((1, Reason::Pinned(1)))
     }
 
-    fn barred(&self) -> Option<Pick<u8, &'static str>> {
-        self.barred.then_some(Pick::new(2, "barred", Group::Udp))
+    fn barred(&self) -> Option<Pick<Self>> {
+        self.barred.then_some((2, Reason::Barred(Broken)))
     }
 
-    fn held_back(&self) -> Option<(u8, &'static str)> {
-        self.held_back.then_some((3, "held back"))
+    fn usual(&self) -> u8 {
+        4
     }
 
-    fn little_known(&self) -> Option<(u8, &'static str)> {
-        self.little_known.then_some((4, "little known"))
+    fn held_back(&self) -> Option<u8> {
+        self.held_back.then_some(3)
     }
 
-    fn steady(&self) -> Pick<u8, &'static str> {
-        Pick::new(5, "steady", Group::Normal)
+    fn evidence(&self) -> Option<Evidence> {
+        let needed = 2;
+        let samples = if self.is_known { 2.0 } else { 0.0 };
+        Some(Evidence { samples, needed })
     }
 
-    fn experiment(&self, steady: &Pick<u8, &'static str>) -> Option<(u8, &'static str)> {
-        assert_eq!(steady.arm, 5);
-        self.experiment.then_some((6, "experiment"))
+    fn steady(&self) -> Pick<Self> {
+        (5, Reason::NoGain(None))
+    }
+
+    fn experiment(&self, steady: &Pick<Self>) -> Option<Pick<Self>> {
+        assert_eq!(*steady, self.steady());
+        self.experiment
+            .then_some((6, Reason::Explore(Rival::of(steady.0))))
     }
 }
 
 #[test]
-fn the_first_step_that_says_something_decides() {
-    let all = Steps {
+fn the_first_step_that_applies_decides() {
+    let mut steps = Steps {
         pinned: true,
         barred: true,
         held_back: true,
-        little_known: true,
+        is_known: false,
         experiment: true,
     };
-    let mut steps = all;
     let mut expect = |is_held_back, arm, group, next: fn(&mut Steps)| {
-        let pick = choose(&steps, is_held_back);
-        assert_eq!((pick.arm, pick.group), (arm, group), "{}", pick.reason);
+        let (chosen, reason) = choose(&steps, is_held_back);
+        assert_eq!((chosen, reason.group()), (arm, group), "{reason:?}");
         next(&mut steps);
     };
     expect(true, 1, Group::Plain, |steps| steps.pinned = false);
     expect(true, 2, Group::Udp, |steps| steps.barred = false);
     expect(true, 3, Group::HoldBack, |_| {});
     expect(false, 4, Group::Plain, |steps| steps.held_back = false);
-    expect(true, 4, Group::Plain, |steps| steps.little_known = false);
+    expect(true, 4, Group::Plain, |steps| steps.is_known = true);
     expect(true, 6, Group::Explore, |steps| steps.experiment = false);
     expect(true, 5, Group::Normal, |_| {});
+}
+
+/// The changes, in the order of the table in `docs/decisions.md`.
+const CHANGES: [Change; 9] = [
+    Change::FirstVersion,
+    Change::Version,
+    Change::Congestion(Congestion::Floor),
+    Change::Congestion(Congestion::Bbr),
+    Change::KeptCongestion(Congestion::Floor),
+    Change::KeptCongestion(Congestion::Bbr),
+    Change::Route,
+    Change::KeptRoute,
+    Change::Connections,
+];
+
+/// Its domain, its change, and the key of the configuration, as the table has them.
+const fn row(change: Change) -> [&'static str; 3] {
+    use Congestion::{Bbr, Cubic, Floor};
+    match change {
+        Change::FirstVersion => ["version", "first choice of a client", ""],
+        Change::Version => ["version", "another version", "`min_gain`"],
+        Change::Congestion(Bbr) => [
+            "congestion control",
+            "BBR for a fairer one",
+            "`min_gain_bbr`",
+        ],
+        Change::Congestion(Cubic | Floor) => {
+            ["congestion control", "a floor for CUBIC", "`min_gain`"]
+        }
+        Change::KeptCongestion(Bbr) => ["congestion control", "BBR is kept", "`min_gain_bbr`"],
+        Change::KeptCongestion(Cubic | Floor) => {
+            ["congestion control", "a floor is kept", "`min_gain`"]
+        }
+        Change::Route => ["route", "another route", "`min_gain_route`"],
+        Change::KeptRoute => ["route", "a route is kept", ""],
+        Change::Connections => ["connections", "several for one", ""],
+    }
 }
 
 #[test]
 fn the_needs_of_each_change_are_documented() {
     let policy = PolicyConfig::default();
-    let rows = Change::ALL.map(|change| {
+    let guide = include_str!("../../../../docs/decisions.md");
+    for change in CHANGES {
         let needed = policy.needed(change);
         let proof = match needed.proof {
             Proof::Expected => "expected gain",
             Proof::LowerBound => "lower bound",
         };
         let share = hikyaku_units::human::percent(needed.share.into());
-        let [domain, from_to, key] = change.row();
-        format!("| {domain} | {from_to} | {proof} | above {share} | {key} |")
-    });
-    let guide = include_str!("../../../../docs/decisions.md");
-    for row in rows {
+        let [domain, from_to, key] = row(change);
+        let row = format!("| {domain} | {from_to} | {proof} | above {share} | {key} |");
         assert!(guide.contains(&row), "docs/decisions.md lacks\n{row}");
     }
 }

@@ -3,55 +3,22 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{EgressNames, Measure, Mode, Route, RouteDecision, RouteGain, RouteReasonCode};
-use hikyaku_units::human;
+use super::{EgressNames, Measure, Mode, Route, RouteDecision, RouteGain};
+use crate::choice::{Bar, Evidence, Group, Reason, Rival};
+use hikyaku_units::{human, names};
 
 /// Why a route was chosen. [`RouteDecision::display`] gives a sentence, [`RouteReason::code`] a name for logs
 /// and metrics.
+pub type RouteReason = Reason<Route, RouteBar, RouteGain>;
+
+/// A fault or a rule that rules out routes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum RouteReason {
-    /// There is no other.
-    Only,
-    /// `policy.route` says so.
-    Pinned,
-    /// `policy.route` names another, which is not to be had for this client.
-    PinnedMissing,
-    /// The operator's policy for these clients says so.
-    Policy {
-        /// The mode that it sets.
-        mode: Mode,
-    },
-    /// The client is in the hold-back group.
-    HoldBack,
-    /// Too little is known of any two routes.
-    TooFewSamples {
-        /// Samples of the less known of the two best known; those of the AS count half.
-        samples: f32,
-        /// Samples needed of each.
-        needed: u32,
-    },
-    /// No other surely gains enough.
-    NoGain {
-        /// The best other route.
-        best: Route,
-        /// The best other route's gain over the chosen one.
-        gain: RouteGain,
-    },
-    /// It surely gains enough.
-    Better {
-        /// The route that it is compared with.
-        over: Route,
-        /// The chosen route's gain over the compared one.
-        gain: RouteGain,
-    },
-    /// It was chosen before, and the knowledge of it does not speak against it.
-    Kept {
-        /// The route that the client gets otherwise.
-        over: Route,
-        /// The kept route's gain over the other; `None` while too little is known of it.
-        gain: Option<RouteGain>,
-    },
+pub enum RouteBar {
+    /// `policy.route` names a route that is not to be had for this client.
+    Missing,
+    /// The operator's policy for these clients sets this mode.
+    Policy(Mode),
     /// The route that would be taken has stalled.
     Stalled {
         /// The stalled route.
@@ -59,11 +26,35 @@ pub enum RouteReason {
         /// For how long it is avoided still.
         avoided_for: Duration,
     },
-    /// It gets this session to be known.
-    Explore {
-        /// The client's route otherwise.
-        instead_of: Route,
-    },
+}
+
+impl Bar for RouteBar {
+    fn group(&self) -> Group {
+        match self {
+            Self::Missing | Self::Policy(_) => Group::Plain,
+            Self::Stalled { .. } => Group::Normal,
+        }
+    }
+}
+
+names! {
+    /// The code that a [`RouteReason`] is counted by.
+    pub enum RouteReasonCode {
+        Only = "only",
+        Pinned = "pinned",
+        PinnedMissing = "pinned_missing",
+        Policy = "policy",
+        HoldBack = "hold_back",
+        TooFewSamples = "too_few_samples",
+        NoGain = "no_gain",
+        MoreGoodput = "more_goodput",
+        FewerStalls = "fewer_stalls",
+        ShorterRtt = "shorter_rtt",
+        LessLoss = "less_loss",
+        Kept = "kept",
+        Stalled = "stalled",
+        Explore = "explore",
+    }
 }
 
 impl RouteReason {
@@ -76,23 +67,38 @@ impl RouteReason {
     /// The code that it is counted by.
     #[must_use]
     pub const fn kind(&self) -> RouteReasonCode {
+        use RouteReasonCode as Code;
         match self {
-            Self::Only => RouteReasonCode::Only,
-            Self::Pinned => RouteReasonCode::Pinned,
-            Self::PinnedMissing => RouteReasonCode::PinnedMissing,
-            Self::Policy { .. } => RouteReasonCode::Policy,
-            Self::HoldBack => RouteReasonCode::HoldBack,
-            Self::TooFewSamples { .. } => RouteReasonCode::TooFewSamples,
-            Self::NoGain { .. } => RouteReasonCode::NoGain,
-            Self::Better { gain, .. } => match gain.by {
-                Measure::Goodput => RouteReasonCode::MoreGoodput,
-                Measure::Stalls => RouteReasonCode::FewerStalls,
-                Measure::Rtt => RouteReasonCode::ShorterRtt,
-                Measure::Loss => RouteReasonCode::LessLoss,
+            Self::Only => Code::Only,
+            Self::Pinned(_) => Code::Pinned,
+            Self::Barred(RouteBar::Missing) => Code::PinnedMissing,
+            Self::Barred(RouteBar::Policy(_)) => Code::Policy,
+            Self::Barred(RouteBar::Stalled { .. }) => Code::Stalled,
+            Self::HoldBack => Code::HoldBack,
+            Self::TooFewSamples(_) | Self::NotComparable(_) => Code::TooFewSamples,
+            Self::Better(Rival {
+                gain: Some(gain), ..
+            }) => match gain.by {
+                Measure::Goodput => Code::MoreGoodput,
+                Measure::Stalls => Code::FewerStalls,
+                Measure::Rtt => Code::ShorterRtt,
+                Measure::Loss => Code::LessLoss,
             },
-            Self::Kept { .. } => RouteReasonCode::Kept,
-            Self::Stalled { .. } => RouteReasonCode::Stalled,
-            Self::Explore { .. } => RouteReasonCode::Explore,
+            Self::NoGain(_) | Self::Better(_) => Code::NoGain,
+            Self::Kept(_) => Code::Kept,
+            Self::Trial(_) | Self::Explore(_) => Code::Explore,
+        }
+    }
+}
+
+/// A gain that a reason has.
+struct Gained(Option<RouteGain>);
+
+impl fmt::Display for Gained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(gain) => gain.fmt(f),
+            None => f.write_str("an unknown gain"),
         }
     }
 }
@@ -105,44 +111,47 @@ impl RouteDecision {
         fmt::from_fn(move |f| {
             write!(f, "{}: ", named(self.route))?;
             match self.reason {
-                RouteReason::Only => f.write_str("the only one"),
-                RouteReason::Pinned => f.write_str("pinned by policy.route"),
-                RouteReason::PinnedMissing => {
+                Reason::Only => f.write_str("the only one"),
+                Reason::Pinned(_) => f.write_str("pinned by policy.route"),
+                Reason::Barred(RouteBar::Missing) => {
                     f.write_str("what policy.route names is not to be had for this client")
                 }
-                RouteReason::Policy { mode } => write!(f, "the operator's policy is {mode}"),
-                RouteReason::HoldBack => {
-                    f.write_str("held back on the plain choice to measure the gain")
+                Reason::Barred(RouteBar::Policy(mode)) => {
+                    write!(f, "the operator's policy is {mode}")
                 }
-                RouteReason::TooFewSamples { samples, needed } => {
-                    write!(
-                        f,
-                        "{samples:.0} samples so far, and {needed} needed of it and another"
-                    )
-                }
-                RouteReason::NoGain { best, gain } => {
-                    write!(
-                        f,
-                        "no other surely gains enough; {} has {gain}",
-                        named(best)
-                    )
-                }
-                RouteReason::Better { over, gain } => {
-                    write!(f, "{gain}, against {}", named(over))
-                }
-                RouteReason::Kept {
-                    over,
-                    gain: Some(gain),
-                } => write!(f, "kept; {gain}, against {}", named(over)),
-                RouteReason::Kept { over, gain: None } => {
-                    write!(f, "kept; nothing is known of {}", named(over))
-                }
-                RouteReason::Stalled { route, avoided_for } => {
+                Reason::Barred(RouteBar::Stalled { route, avoided_for }) => {
                     let (route, left) = (named(route), human::time(avoided_for));
                     write!(f, "{route} stalled and is avoided for {left}")
                 }
-                RouteReason::Explore { instead_of } => {
-                    write!(f, "exploring instead of {}", named(instead_of))
+                Reason::HoldBack => {
+                    f.write_str("held back on the plain choice to measure the gain")
+                }
+                Reason::TooFewSamples(Evidence { samples, needed }) => write!(
+                    f,
+                    "{samples:.0} samples so far, and {needed} needed of it and another"
+                ),
+                Reason::NotComparable(missing) => write!(f, "{missing}"),
+                Reason::NoGain(None) => f.write_str("no other surely gains enough"),
+                Reason::NoGain(Some(best)) => {
+                    let (gain, best) = (Gained(best.gain), named(best.arm));
+                    write!(f, "no other surely gains enough; {best} has {gain}")
+                }
+                Reason::Better(over) => {
+                    write!(f, "{}, against {}", Gained(over.gain), named(over.arm))
+                }
+                Reason::Kept(Rival { arm, gain: None }) => {
+                    write!(f, "kept; nothing is known of {}", named(arm))
+                }
+                Reason::Kept(over) => {
+                    write!(
+                        f,
+                        "kept; {}, against {}",
+                        Gained(over.gain),
+                        named(over.arm)
+                    )
+                }
+                Reason::Trial(used) | Reason::Explore(used) => {
+                    write!(f, "exploring instead of {}", named(used.arm))
                 }
             }
         })

@@ -7,7 +7,7 @@ use hikyaku_units::Rate;
 
 /// The rate at which each connection sends at most.
 ///
-/// As text `off`, or a rate such as `5Mbps`, of at least [`MaxPacingRate::LEAST`].
+/// As text `off`, or a rate such as `5Mbps`, of at least [`MaxPacingRate::MIN`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaxPacingRate(Option<Rate>);
 
@@ -19,7 +19,7 @@ pub struct ParseMaxPacingRateError(String);
 impl MaxPacingRate {
     /// Below it a packet of 1500 bytes takes longer than 0.2 s. The shortest timers of TCP run out
     /// after that time, and everything would be sent twice.
-    pub const LEAST: Rate = Rate::from_bits_per_sec(64_000);
+    pub const MIN: Rate = Rate::from_bits_per_sec(64_000);
 
     /// The rate; `None` where there is no bound.
     #[must_use]
@@ -44,7 +44,7 @@ impl FromStr for MaxPacingRate {
         if text == OFF {
             return Ok(Self(None));
         }
-        let rate = text.parse().ok().filter(|rate| *rate >= Self::LEAST);
+        let rate = text.parse().ok().filter(|rate| *rate >= Self::MIN);
         match rate {
             Some(rate) => Ok(Self(Some(rate))),
             None => Err(ParseMaxPacingRateError(text.to_owned())),

@@ -1,9 +1,8 @@
 //! The arms' load times for one client, and the steady choice from them.
 
 use super::correct::{Corrected, Handshake, Predicted};
-use super::reason::Missing;
-use super::{Comparison, CongestionChoice, CongestionReason};
-use crate::choice::Change;
+use super::{Comparison, CongestionChoice, CongestionGain, CongestionReason};
+use crate::choice::{Change, Missing, Rival};
 use crate::client::view::ClientView;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
@@ -38,18 +37,18 @@ pub(super) fn compare(
     let size = view.size.unwrap_or(policy.typical_size);
     let predicted = predict(view, model, size.bytes(), candidates);
     let corrected = Corrected::new(&predicted, &view.outcome);
-    let mut congestion = ByTransport::from_fn(|_| CongestionChoice::PLAIN);
-    for transport in Transport::ALL {
-        *congestion.get_mut(transport) = Steady {
-            corrected: &corrected,
-            transport,
-            candidates: *candidates.get(transport),
-            kept: *view.congestion.get(transport),
-            policy,
-        }
-        .choose()
-        .ok_or(Missing::Arm)?;
-    }
+    let steady = |transport| Steady {
+        corrected: &corrected,
+        transport,
+        candidates: *candidates.get(transport),
+        kept: *view.congestion.get(transport),
+        policy,
+    };
+    let choose = |transport| steady(transport).choose().ok_or(Missing::Arm);
+    let congestion = ByTransport {
+        tcp: choose(Transport::Tcp)?,
+        quic: choose(Transport::Quic)?,
+    };
     let arm = |transport| Arm::over(transport, congestion.get(transport).congestion);
     let [h2, h3] = Transport::ALL.map(arm);
     let handshake = Handshake::over(min_rtt);
@@ -57,6 +56,10 @@ pub(super) fn compare(
     let gain = visits.gain(h3, h2).ok_or(Missing::Arm)?;
     let load = |arm| visits.load(arm).ok_or(Missing::Arm);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
+    let change = match view.choice {
+        Some(_) => Change::Version,
+        None => Change::FirstVersion,
+    };
     let comparison = Comparison {
         h2: load(h2)?,
         h3: load(h3)?,
@@ -68,6 +71,7 @@ pub(super) fn compare(
         h3_gain: gain.expected(),
         h3_gain_low: gain.low(),
         h2_gain_low: gain.reversed().low(),
+        needed: policy.needed(change).share,
     };
     Ok(Compared {
         corrected,
@@ -135,12 +139,12 @@ impl Compared {
         let least = self
             .handshake
             .before(used, this.mean.ln_secs + own.mean - error);
-        let told = if others.weight >= TOLD {
+        let learnt = if others.weight >= MIN_LEARNT {
             others.mean
         } else {
             0.0
         };
-        least > self.handshake.before(other, that.mean.ln_secs + told) + self.much
+        least > self.handshake.before(other, that.mean.ln_secs + learnt) + self.much
     }
 }
 
@@ -160,20 +164,15 @@ impl Steady<'_> {
         if !self.corrected.has(self.arm(fairest)) {
             return None;
         }
-        if self.candidates.len() == 1 {
-            return Some(CongestionChoice {
-                congestion: fairest,
-                reason: CongestionReason::Only,
-            });
-        }
-        let mut choice = CongestionChoice {
+        let others = self.candidates.iter().filter(|other| *other != fairest);
+        let fairest = CongestionChoice {
             congestion: fairest,
-            reason: CongestionReason::Fair,
+            reason: match self.candidates.len() {
+                1 => CongestionReason::Only,
+                _ => CongestionReason::NoGain(None),
+            },
         };
-        for congestion in self.candidates.iter().filter(|other| *other != fairest) {
-            choice = self.better(congestion, choice);
-        }
-        Some(choice)
+        Some(others.fold(fairest, |choice, other| self.better(other, choice)))
     }
 
     /// `congestion` instead of the fairer `choice`, if it gains enough.
@@ -184,18 +183,11 @@ impl Steady<'_> {
         };
         let change = self.policy.needed(Change::Congestion(congestion));
         let stay = self.policy.needed(Change::KeptCongestion(congestion));
+        let rival = |needed| Rival::by(over, CongestionGain { gain, needed });
         let reason = if change.is_met(gain, 1.0) {
-            CongestionReason::Faster {
-                over,
-                gain_low: gain.low(),
-                needed: change.share,
-            }
+            CongestionReason::Better(rival(change.share))
         } else if self.kept == Some(congestion) && stay.is_met(gain, 1.0) {
-            CongestionReason::Kept {
-                over,
-                gain: gain.expected(),
-                needed: stay.share,
-            }
+            CongestionReason::Kept(rival(stay.share))
         } else {
             return choice;
         };
@@ -209,6 +201,6 @@ impl Steady<'_> {
 
 /// Outcomes of the other version that count instead of the model's prediction for it: one that has hardly
 /// faded.
-const TOLD: f32 = 0.75;
+const MIN_LEARNT: f32 = 0.75;
 /// Outcomes that can disappoint: one response may have been slow for any reason.
 const MIN_OUTCOMES: f32 = 3.0;

@@ -1,10 +1,11 @@
 //! Which congestion control each transport gets, and why.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use super::compare::Compared;
 use super::rules::Rules;
-use crate::choice::{Change, Domain, Gain, Group, Pick};
+use crate::choice::{Change, Domain, Evidence, Gain, Pick, Reason, Rival};
 use hikyaku_units::arm::{Arm, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::human;
 
@@ -18,61 +19,16 @@ pub struct CongestionChoice {
 }
 
 /// Why a transport gets its congestion control. `Display` gives a clause, [`CongestionReason::code`] a name
-/// for logs.
+/// for logs. Rivals are the fairer one that it is compared with, or the client's otherwise.
+pub type CongestionReason = Reason<Congestion, Infallible, CongestionGain>;
+
+/// The gain of a congestion control over a fairer one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum CongestionReason {
-    /// The settings and the available congestion controls allow no other.
-    Only,
-    /// The client is in the hold-back group.
-    HoldBack,
-    /// Too little is known to compare.
-    Plain,
-    /// The fairest: no other surely gains enough.
-    Fair,
-    /// It surely gains enough.
-    Faster {
-        /// The fairer one that it is compared with.
-        over: Congestion,
-        /// Lower bound of its gain (one-sided, 90 %).
-        gain_low: f32,
-        /// Gain that it needs, as a share.
-        needed: f32,
-    },
-    /// It was chosen before, and is still expected to gain enough.
-    Kept {
-        /// The fairer one that it is compared with.
-        over: Congestion,
-        /// Its expected gain.
-        gain: f32,
-        /// Gain that it needs, as a share.
-        needed: f32,
-    },
-    /// It may be better and has hardly been seen: it gets this session.
-    Trial {
-        /// The client's congestion control otherwise.
-        instead_of: Congestion,
-    },
-    /// It gets this session, to keep its outcomes known.
-    Explore {
-        /// The client's congestion control otherwise.
-        instead_of: Congestion,
-    },
-}
-
-impl CongestionChoice {
-    /// Plain CUBIC, which every transport has.
-    pub(super) const PLAIN: Self = Self {
-        congestion: Congestion::Cubic,
-        reason: CongestionReason::Plain,
-    };
-
-    /// Whether it was chosen from a comparison, and is no experiment.
-    #[must_use]
-    pub const fn is_steady(&self) -> bool {
-        use CongestionReason::{Fair, Faster, Kept};
-        matches!(self.reason, Fair | Faster { .. } | Kept { .. })
-    }
+pub struct CongestionGain {
+    /// The gain.
+    pub gain: Gain,
+    /// Gain that it needs, as a share.
+    pub needed: f32,
 }
 
 impl fmt::Display for CongestionChoice {
@@ -86,46 +42,51 @@ impl CongestionReason {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Only => "only",
+            Self::Only | Self::Pinned(_) => "only",
             Self::HoldBack => "hold_back",
-            Self::Plain => "plain",
-            Self::Fair => "fair",
-            Self::Faster { .. } => "faster",
-            Self::Kept { .. } => "kept",
-            Self::Trial { .. } => "trial",
-            Self::Explore { .. } => "explore",
+            Self::TooFewSamples(_) | Self::NotComparable(_) => "plain",
+            Self::NoGain(_) => "fair",
+            Self::Better(_) => "faster",
+            Self::Kept(_) => "kept",
+            Self::Trial(_) => "trial",
+            Self::Explore(_) => "explore",
+            Self::Barred(none) => match *none {},
         }
     }
 }
 
 impl fmt::Display for CongestionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: f32| human::percent(share.into());
         match self {
-            Self::Only => f.write_str("the only one allowed and available"),
+            Self::Only | Self::Pinned(_) => f.write_str("the only one allowed and available"),
             Self::HoldBack => f.write_str("held back on the plain choice to measure the gain"),
-            Self::Plain => f.write_str("the plain choice, too little is known"),
-            Self::Fair => f.write_str("the fairest, no other surely gains enough"),
-            Self::Faster {
-                over,
-                gain_low,
-                needed,
-            } => write!(
-                f,
-                "lower bound of its gain over {over} {}, needed {}",
-                percent(*gain_low),
-                percent(*needed)
-            ),
-            Self::Kept { over, gain, needed } => write!(
-                f,
-                "kept, its gain over {over} is {}, needed {}",
-                percent(*gain),
-                percent(*needed)
-            ),
-            Self::Trial { instead_of } => write!(f, "a trial instead of {instead_of}"),
-            Self::Explore { instead_of } => write!(f, "exploring instead of {instead_of}"),
+            Self::TooFewSamples(_) | Self::NotComparable(_) => {
+                f.write_str("the plain choice, too little is known")
+            }
+            Self::NoGain(_) => f.write_str("the fairest, no other surely gains enough"),
+            Self::Better(over) => {
+                let low = figures(over, Gain::low);
+                write!(f, "lower bound of its gain over {} {low}", over.arm)
+            }
+            Self::Kept(over) => {
+                let expected = figures(over, Gain::expected);
+                write!(f, "kept, its gain over {} is {expected}", over.arm)
+            }
+            Self::Trial(used) => write!(f, "a trial instead of {}", used.arm),
+            Self::Explore(used) => write!(f, "exploring instead of {}", used.arm),
+            Self::Barred(none) => match *none {},
         }
     }
+}
+
+/// A figure of a gain, and the one that is needed.
+fn figures(over: &Rival<Congestion, CongestionGain>, figure: fn(Gain) -> f32) -> impl fmt::Display {
+    let percent = |share: f32| human::percent(share.into());
+    let [gain, needed] = over
+        .gain
+        .map_or([0.0; 2], |by| [figure(by.gain), by.needed])
+        .map(percent);
+    format!("{gain}, needed {needed}")
 }
 
 /// The choice of one transport's congestion control.
@@ -139,55 +100,52 @@ pub(super) struct OfTransport<'a> {
 
 impl Domain for OfTransport<'_> {
     type Arm = Congestion;
-    type Reason = CongestionReason;
+    type Bar = Infallible;
+    type Gain = CongestionGain;
 
-    fn pinned(&self) -> Option<(Congestion, CongestionReason)> {
-        (self.candidates().len() <= 1).then(|| (self.fairest(), CongestionReason::Only))
+    fn pinned(&self) -> Option<Pick<Self>> {
+        (self.candidates().len() <= 1).then(|| (self.usual(), Reason::Only))
     }
 
-    fn held_back(&self) -> Option<(Congestion, CongestionReason)> {
+    /// The fairest.
+    fn usual(&self) -> Congestion {
+        self.candidates().fairest().unwrap_or(Congestion::Cubic)
+    }
+
+    fn held_back(&self) -> Option<Congestion> {
         let cubic = Congestion::Cubic;
-        (self.candidates().contains(cubic)).then_some((cubic, CongestionReason::HoldBack))
+        self.candidates().contains(cubic).then_some(cubic)
     }
 
-    fn little_known(&self) -> Option<(Congestion, CongestionReason)> {
-        let is_little = self.rules.compared.is_err() || !self.rules.evidence().is_enough();
-        is_little.then(|| (self.fairest(), CongestionReason::Plain))
+    fn evidence(&self) -> Option<Evidence> {
+        self.rules.evidence()
     }
 
-    fn steady(&self) -> Pick<Congestion, CongestionReason> {
-        let choice = match &self.rules.compared {
-            Ok(compared) => *compared.congestion.get(self.transport),
-            Err(_) => CongestionChoice::PLAIN,
-        };
-        Pick::new(choice.congestion, choice.reason, Group::Normal)
+    fn steady(&self) -> Pick<Self> {
+        match &self.rules.compared {
+            Ok(compared) => {
+                let choice = compared.congestion.get(self.transport);
+                (choice.congestion, choice.reason)
+            }
+            Err(missing) => (self.usual(), Reason::NotComparable(*missing)),
+        }
     }
 
-    fn experiment(
-        &self,
-        steady: &Pick<Congestion, CongestionReason>,
-    ) -> Option<(Congestion, CongestionReason)> {
-        let (version, instead_of) = (self.tried_on?, steady.arm);
+    fn experiment(&self, (used, _): &Pick<Self>) -> Option<Pick<Self>> {
+        let (version, rival) = (self.tried_on?, Rival::of(*used));
         let compared = self.rules.compared.as_ref().ok()?;
         if let Some(tried) = self.rules.congestion_trial(compared, compared.arm(version)) {
-            return Some((tried, CongestionReason::Trial { instead_of }));
+            return Some((tried, Reason::Trial(rival)));
         }
         let explored = self.rules.explored(compared, version)?;
         let is_here = explored.version.transport() == self.transport;
-        is_here.then_some((
-            explored.congestion,
-            CongestionReason::Explore { instead_of },
-        ))
+        is_here.then_some((explored.congestion, Reason::Explore(rival)))
     }
 }
 
 impl OfTransport<'_> {
     fn candidates(&self) -> CongestionSet {
         *self.rules.candidates.get(self.transport)
-    }
-
-    fn fairest(&self) -> Congestion {
-        self.candidates().fairest().unwrap_or(Congestion::Cubic)
     }
 }
 

@@ -1,46 +1,23 @@
-//! Why a decision fell, as data, as a sentence and as a stable code.
+//! Why a version was chosen, as data, as a sentence and as a stable code.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::{Comparison, ReasonCode};
+use super::{Comparison, Decision};
+use crate::choice::{Bar, Evidence, Group, Reason};
 use crate::client::key::Prefix;
-use hikyaku_units::LossRate;
 use hikyaku_units::arm::Version;
-use hikyaku_units::human;
+use hikyaku_units::{LossRate, human, names};
 
-/// Why a decision fell. `Display` gives one sentence, [`Reason::code`] a name for logs and metrics.
+/// Why a version was chosen. `Display` gives a clause, [`VersionReason::code`] a name for logs and metrics.
+pub type VersionReason = Reason<Version, UdpBar, Comparison>;
+
+/// Why UDP rules HTTP/3 out, or has to be probed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Reason {
-    /// The configuration pins the version.
-    Pinned {
-        /// The version.
-        version: Version,
-    },
-    /// The client is in the hold-back group.
-    HoldBack {
-        /// The plain choice.
-        version: Version,
-    },
-    /// Too little is known.
-    TooFewSamples {
-        /// The plain choice.
-        version: Version,
-        /// Samples so far; those of the prefix count a quarter.
-        samples: f32,
-        /// Samples needed.
-        needed: u32,
-    },
-    /// The arms cannot be compared.
-    NotComparable {
-        /// The plain choice, or the last one.
-        version: Version,
-        /// The missing part.
-        missing: Missing,
-    },
+pub enum UdpBar {
     /// UDP fails.
-    UdpFails {
+    Fails {
         /// How.
         failure: UdpFailure,
         /// The prefix that this is known of; `None` when it is the client's own.
@@ -49,7 +26,7 @@ pub enum Reason {
         probe_in: Duration,
     },
     /// UDP failed and is tried again in this session.
-    UdpProbe {
+    Probed {
         /// How it failed.
         failure: UdpFailure,
         /// The prefix that this is known of; `None` when it is the client's own.
@@ -62,48 +39,12 @@ pub enum Reason {
         /// TCP's loss.
         tcp: LossRate,
     },
-    /// The other arm gets this session, to keep its outcomes known.
-    Explore {
-        /// The other arm's version.
-        version: Version,
-        /// The comparison.
-        comparison: Comparison,
-    },
-    /// Which is faster is in doubt, and the other arm has hardly been seen: it gets this session.
-    Trial {
-        /// The other arm's version.
-        version: Version,
-        /// The comparison.
-        comparison: Comparison,
-    },
-    /// The version is expected to be faster.
-    Faster {
-        /// The version.
-        version: Version,
-        /// The comparison.
-        comparison: Comparison,
-    },
-    /// The other version may be faster, but not by enough for a change.
-    Kept {
-        /// The version.
-        version: Version,
-        /// The comparison.
-        comparison: Comparison,
-        /// Expected gain that a change would need, as a share.
-        needed: f32,
-    },
 }
 
-/// The missing part of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Missing {
-    /// No round-trip time was measured.
-    Rtt,
-    /// No delivery rate was measured.
-    Rate,
-    /// The model lacks the arms of the pinned congestion control.
-    Arm,
+impl Bar for UdpBar {
+    fn group(&self) -> Group {
+        Group::Udp
+    }
 }
 
 /// How UDP fails.
@@ -126,7 +67,28 @@ pub enum UdpFailure {
     },
 }
 
-impl Reason {
+names! {
+    /// The code that a [`VersionReason`] is counted by.
+    pub enum VersionReasonCode {
+        Pinned = "pinned",
+        HoldBack = "hold_back",
+        TooFewSamples = "too_few_samples",
+        NotComparable = "not_comparable",
+        UdpNeverCame = "udp_never_came",
+        UdpBroken = "udp_broken",
+        UdpThrottled = "udp_throttled",
+        UdpProbe = "udp_probe",
+        QuicLoss = "quic_loss",
+        Explore = "explore",
+        Trial = "trial",
+        H3Faster = "h3_faster",
+        H2Faster = "h2_faster",
+        H3Kept = "h3_kept",
+        H2Kept = "h2_kept",
+    }
+}
+
+impl VersionReason {
     /// A stable name in snake case.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -135,107 +97,61 @@ impl Reason {
 
     /// The code that it is counted by.
     #[must_use]
-    pub const fn kind(&self) -> ReasonCode {
+    pub const fn kind(&self) -> VersionReasonCode {
+        use VersionReasonCode as Code;
         match self {
-            Self::Pinned { .. } => ReasonCode::Pinned,
-            Self::HoldBack { .. } => ReasonCode::HoldBack,
-            Self::TooFewSamples { .. } => ReasonCode::TooFewSamples,
-            Self::NotComparable { .. } => ReasonCode::NotComparable,
-            Self::UdpFails {
-                failure: UdpFailure::NeverCame { .. },
-                ..
-            } => ReasonCode::UdpNeverCame,
-            Self::UdpFails {
-                failure: UdpFailure::Broken { .. },
-                ..
-            } => ReasonCode::UdpBroken,
-            Self::UdpFails {
-                failure: UdpFailure::Throttled { .. },
-                ..
-            } => ReasonCode::UdpThrottled,
-            Self::UdpProbe { .. } => ReasonCode::UdpProbe,
-            Self::QuicLoss { .. } => ReasonCode::QuicLoss,
-            Self::Explore { .. } => ReasonCode::Explore,
-            Self::Trial { .. } => ReasonCode::Trial,
-            Self::Faster {
-                version: Version::H3,
-                ..
-            } => ReasonCode::H3Faster,
-            Self::Faster { .. } => ReasonCode::H2Faster,
-            Self::Kept {
-                version: Version::H3,
-                ..
-            } => ReasonCode::H3Kept,
-            Self::Kept { .. } => ReasonCode::H2Kept,
+            Self::Only | Self::Pinned(_) => Code::Pinned,
+            Self::HoldBack => Code::HoldBack,
+            Self::TooFewSamples(_) => Code::TooFewSamples,
+            Self::NotComparable(_) | Self::NoGain(_) => Code::NotComparable,
+            Self::Barred(UdpBar::Fails { failure, .. }) => match failure {
+                UdpFailure::NeverCame { .. } => Code::UdpNeverCame,
+                UdpFailure::Broken { .. } => Code::UdpBroken,
+                UdpFailure::Throttled { .. } => Code::UdpThrottled,
+            },
+            Self::Barred(UdpBar::Probed { .. }) => Code::UdpProbe,
+            Self::Barred(UdpBar::QuicLoss { .. }) => Code::QuicLoss,
+            Self::Explore(_) => Code::Explore,
+            Self::Trial(_) => Code::Trial,
+            Self::Better(over) if matches!(over.arm, Version::H3) => Code::H2Faster,
+            Self::Better(_) => Code::H3Faster,
+            Self::Kept(over) if matches!(over.arm, Version::H3) => Code::H2Kept,
+            Self::Kept(_) => Code::H3Kept,
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.version, self.reason)
+    }
+}
+
+impl fmt::Display for VersionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pinned { version } => write!(f, "{version}: pinned by the configuration"),
-            Self::HoldBack { version } => {
+            Self::Only | Self::Pinned(_) => f.write_str("pinned by the configuration"),
+            Self::Barred(bar) => bar.fmt(f),
+            Self::HoldBack => f.write_str("held back on the plain choice to measure the gain"),
+            Self::TooFewSamples(Evidence { samples, needed }) => {
                 write!(
                     f,
-                    "{version}: held back on the plain choice to measure the gain"
+                    "the plain choice, {samples:.0} of {needed} samples so far"
                 )
             }
-            Self::TooFewSamples {
-                version,
-                samples,
-                needed,
-            } => {
-                write!(
-                    f,
-                    "{version}: the plain choice, {samples:.0} of {needed} samples so far"
-                )
+            Self::NotComparable(missing) => missing.fmt(f),
+            Self::NoGain(_) => f.write_str("no other gains enough"),
+            Self::Explore(over) | Self::Trial(over) | Self::Better(over) | Self::Kept(over) => {
+                let Some(comparison) = &over.gain else {
+                    return write!(f, "instead of {}", over.arm);
+                };
+                self.compared(other(over.arm), comparison, f)
             }
-            Self::NotComparable { version, missing } => write!(f, "{version}: {missing}"),
-            Self::UdpFails { .. } | Self::UdpProbe { .. } | Self::QuicLoss { .. } => self.udp(f),
-            Self::Explore {
-                version,
-                comparison,
-            }
-            | Self::Trial {
-                version,
-                comparison,
-            }
-            | Self::Faster {
-                version,
-                comparison,
-            }
-            | Self::Kept {
-                version,
-                comparison,
-                ..
-            } => self.compared(*version, comparison, f),
         }
     }
 }
 
-impl Reason {
-    fn udp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UdpFails {
-                failure,
-                prefix,
-                probe_in,
-            } => {
-                let (whose, wait) = (Whose(*prefix), human::time(*probe_in));
-                write!(f, "HTTP/2: {whose}{failure}; next probe in {wait}")
-            }
-            Self::UdpProbe { failure, prefix } => {
-                write!(f, "HTTP/3: a probe, since {}{failure}", Whose(*prefix))
-            }
-            Self::QuicLoss { quic, tcp } => {
-                let (quic, tcp) = (human::loss(*quic), human::loss(*tcp));
-                write!(f, "HTTP/2: QUIC loses {quic} where TCP loses {tcp}")
-            }
-            _ => Ok(()),
-        }
-    }
-
+impl VersionReason {
     fn compared(
         &self,
         version: Version,
@@ -243,38 +159,45 @@ impl Reason {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
         let times = Times(version, comparison);
+        let percent = |share: f32| human::percent(share.into());
         match self {
-            Self::Explore { .. } => write!(f, "{version}: exploring; {times}"),
-            Self::Trial { .. } => {
-                let best = human::percent(comparison.gain_high(version).into());
-                write!(
-                    f,
-                    "{version}: a trial; {times}; upper bound of the gain {best}"
-                )
+            Self::Explore(_) => write!(f, "exploring; {times}"),
+            Self::Trial(_) => {
+                let best = percent(comparison.gain_high(version));
+                write!(f, "a trial; {times}; upper bound of the gain {best}")
             }
-            Self::Kept { needed, .. } => {
-                let gain = comparison.gain(other(version));
-                let [gain, needed] = [gain, *needed].map(|share| human::percent(share.into()));
-                write!(
-                    f,
-                    "{version}: kept; {times}; gain of a change {gain}, needed {needed}"
-                )
+            Self::Kept(_) => {
+                let [gain, needed] =
+                    [comparison.gain(other(version)), comparison.needed].map(percent);
+                write!(f, "kept; {times}; gain of a change {gain}, needed {needed}")
             }
             _ => {
-                let low = human::percent(comparison.gain_low(version).into());
-                write!(f, "{version}: {times}; lower bound of the gain {low}")
+                let low = percent(comparison.gain_low(version));
+                write!(f, "{times}; lower bound of the gain {low}")
             }
         }
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for UdpBar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rtt => "no round-trip time is known yet",
-            Self::Rate => "no delivery rate is known yet",
-            Self::Arm => "the model lacks the configured congestion control",
-        })
+        match self {
+            Self::Fails {
+                failure,
+                prefix,
+                probe_in,
+            } => {
+                let (whose, wait) = (Whose(*prefix), human::time(*probe_in));
+                write!(f, "{whose}{failure}; next probe in {wait}")
+            }
+            Self::Probed { failure, prefix } => {
+                write!(f, "a probe, since {}{failure}", Whose(*prefix))
+            }
+            Self::QuicLoss { quic, tcp } => {
+                let (quic, tcp) = (human::loss(*quic), human::loss(*tcp));
+                write!(f, "QUIC loses {quic} where TCP loses {tcp}")
+            }
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use super::compare::{Compared, compare};
 use super::congestion::OfTransport;
 use super::lease::lease;
-use super::reason::{Missing, Reason, UdpFailure, other};
+use super::reason::{UdpBar, UdpFailure, other};
 use super::{AltSvc, Comparison, CongestionChoice, Decision};
-use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Group, Pick, choose};
+use crate::choice::{
+    Domain, Draw, Evidence, Explorer, Group, Missing, Pick, Reason, Rival, choose,
+};
 use crate::client::udp::{Failure, FailureKind, Verdict};
 use crate::client::view::ClientView;
 use crate::model::Model;
@@ -39,12 +41,8 @@ pub fn decide(
         now: now.into(),
         seed,
     };
-    let Pick {
-        arm: version,
-        reason,
-        group,
-    } = choose(&rules, rules.is_held_back());
-    let (congestion, group) = rules.congestion(version, group, &reason);
+    let (version, reason) = choose(&rules, rules.is_held_back());
+    let (congestion, group) = rules.congestion(version, reason.group());
     let gain_low = rules
         .compared
         .as_ref()
@@ -90,62 +88,78 @@ pub(super) struct Rules<'a> {
 
 impl Domain for Rules<'_> {
     type Arm = Version;
-    type Reason = Reason;
+    type Bar = UdpBar;
+    type Gain = Comparison;
 
-    fn pinned(&self) -> Option<(Version, Reason)> {
+    fn pinned(&self) -> Option<Pick<Self>> {
         let version = self.policy.version.pinned()?;
-        Some((version, Reason::Pinned { version }))
+        Some((version, Reason::Pinned(version)))
     }
 
-    fn barred(&self) -> Option<Pick<Version, Reason>> {
-        let (version, reason) = self.udp_fails()?;
-        Some(Pick::new(version, reason, Group::Udp))
-    }
-
-    fn held_back(&self) -> Option<(Version, Reason)> {
-        let version = self.policy.unknown.version();
-        Some((version, Reason::HoldBack { version }))
-    }
-
-    fn little_known(&self) -> Option<(Version, Reason)> {
-        let version = self.policy.unknown.version();
-        let evidence = self.evidence();
-        let reason = Reason::TooFewSamples {
-            version,
-            samples: evidence.samples,
-            needed: evidence.needed,
-        };
-        (!evidence.is_enough()).then_some((version, reason))
-    }
-
-    fn steady(&self) -> Pick<Version, Reason> {
-        match &self.compared {
-            Ok(compared) => self.kept_or_better(compared.comparison),
-            Err(missing) => {
-                let (version, missing) = (self.current(), *missing);
-                let reason = Reason::NotComparable { version, missing };
-                Pick::new(version, reason, Group::Plain)
+    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
+    /// for days.
+    fn barred(&self) -> Option<Pick<Self>> {
+        let prefix = self.view.udp_prefix;
+        let (version, bar) = match self.view.udp {
+            Verdict::Probe(failure) if self.worth_probing(&failure) => {
+                let failure = self.failure(&failure);
+                (Version::H3, UdpBar::Probed { failure, prefix })
             }
+            Verdict::Probe(failure) | Verdict::Failed(failure) => {
+                let fails = UdpBar::Fails {
+                    failure: self.failure(&failure),
+                    prefix,
+                    probe_in: failure.next_probe.since(self.now),
+                };
+                (Version::H2, fails)
+            }
+            Verdict::Unproven | Verdict::Works { .. } | Verdict::Doubtful => {
+                (Version::H2, self.quic_loss()?)
+            }
+        };
+        Some((version, Reason::Barred(bar)))
+    }
+
+    fn usual(&self) -> Version {
+        self.policy.unknown.version()
+    }
+
+    fn evidence(&self) -> Option<Evidence> {
+        Some(Evidence {
+            samples: self.view.samples,
+            needed: self.policy.min_samples,
+        })
+    }
+
+    fn steady(&self) -> Pick<Self> {
+        let current = self.current();
+        match &self.compared {
+            Ok(compared) => kept_or_better(current, compared.comparison),
+            Err(missing) => (current, Reason::NotComparable(*missing)),
         }
     }
 
-    fn experiment(&self, steady: &Pick<Version, Reason>) -> Option<(Version, Reason)> {
+    fn experiment(&self, (used, _): &Pick<Self>) -> Option<Pick<Self>> {
         let compared = self.compared.as_ref().ok().filter(|_| self.is_free())?;
-        let (version, comparison) = (other(steady.arm), compared.comparison);
-        let reason = if self.tries(compared, version) {
-            Reason::Trial {
-                version,
-                comparison,
-            }
-        } else if self.explored(compared, steady.arm) == Some(compared.arm(version)) {
-            Reason::Explore {
-                version,
-                comparison,
-            }
-        } else {
-            return None;
-        };
-        Some((version, reason))
+        let (tried, rival) = (other(*used), Rival::by(*used, compared.comparison));
+        if self.tries(compared, tried) {
+            return Some((tried, Reason::Trial(rival)));
+        }
+        let is_drawn = self.explored(compared, *used) == Some(compared.arm(tried));
+        is_drawn.then_some((tried, Reason::Explore(rival)))
+    }
+}
+
+/// The version that the client is kept on, or the other one if it gains enough.
+fn kept_or_better(current: Version, comparison: Comparison) -> Pick<Rules<'static>> {
+    let next = other(current);
+    let rival = |over| Rival::by(over, comparison);
+    if comparison.gain(next) > comparison.needed {
+        (next, Reason::Better(rival(current)))
+    } else if comparison.load(current).time <= comparison.load(next).time {
+        (current, Reason::Better(rival(next)))
+    } else {
+        (current, Reason::Kept(rival(next)))
     }
 }
 
@@ -167,27 +181,16 @@ impl Rules<'_> {
         self.draw().is_held_back(self.policy)
     }
 
-    pub(super) fn evidence(&self) -> Evidence {
-        Evidence {
-            samples: self.view.samples,
-            needed: self.policy.min_samples,
-        }
-    }
-
     /// Each transport's congestion control, and the group of a session whose version was picked so. The
     /// session bears an experiment with the congestion control if it is free for one.
-    fn congestion(
-        &self,
-        version: Version,
-        group: Group,
-        reason: &Reason,
-    ) -> (ByTransport<CongestionChoice>, Group) {
+    fn congestion(&self, version: Version, group: Group) -> (ByTransport<CongestionChoice>, Group) {
         let is_open = |transport: &Transport| self.candidates.get(*transport).len() > 1;
         let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
         let is_free = !held_back && self.is_free() && matches!(group, Group::Normal | Group::Plain);
-        let mut group = match reason {
-            Reason::Pinned { .. } if held_back => Group::HoldBack,
-            _ => group,
+        let is_pinned = self.policy.version.pinned().is_some();
+        let mut group = match held_back && is_pinned {
+            true => Group::HoldBack,
+            false => group,
         };
         let choices = ByTransport::from_fn(|transport| {
             let domain = OfTransport {
@@ -195,42 +198,13 @@ impl Rules<'_> {
                 transport,
                 tried_on: (is_free && version.transport() == transport).then_some(version),
             };
-            let pick = choose(&domain, held_back);
-            if pick.group == Group::Explore {
+            let (congestion, reason) = choose(&domain, held_back);
+            if reason.group() == Group::Explore {
                 group = Group::Explore;
             }
-            CongestionChoice {
-                congestion: pick.arm,
-                reason: pick.reason,
-            }
+            CongestionChoice { congestion, reason }
         });
         (choices, group)
-    }
-
-    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
-    /// for days.
-    fn udp_fails(&self) -> Option<(Version, Reason)> {
-        let prefix = self.view.udp_prefix;
-        let withdraw = |reason| (Version::H2, reason);
-        match self.view.udp {
-            Verdict::Probe(failure) if self.worth_probing(&failure) => {
-                let failure = self.failure(&failure);
-                let reason = Reason::UdpProbe { failure, prefix };
-                Some((Version::H3, reason))
-            }
-            Verdict::Probe(failure) | Verdict::Failed(failure) => {
-                let probe_in = failure.next_probe.since(self.now);
-                let failure = self.failure(&failure);
-                Some(withdraw(Reason::UdpFails {
-                    failure,
-                    prefix,
-                    probe_in,
-                }))
-            }
-            Verdict::Unproven | Verdict::Works { .. } | Verdict::Doubtful => {
-                self.quic_loss().map(withdraw)
-            }
-        }
     }
 
     fn may_hold_advertisement(&self) -> bool {
@@ -260,13 +234,13 @@ impl Rules<'_> {
         }
     }
 
-    fn quic_loss(&self) -> Option<Reason> {
+    fn quic_loss(&self) -> Option<UdpBar> {
         let tcp = self.view.loss[Transport::Tcp.index()]?;
         let quic = self.view.loss[Transport::Quic.index()]?;
         let policed = quic.low.fraction() > POLICED_LOSS
             && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
             && !self.outcomes_decide();
-        policed.then_some(Reason::QuicLoss {
+        policed.then_some(UdpBar::QuicLoss {
             quic: quic.mean,
             tcp: tcp.mean,
         })
@@ -284,31 +258,6 @@ impl Rules<'_> {
     fn current(&self) -> Version {
         let plain = self.policy.unknown.version();
         self.view.choice.map_or(plain, |choice| choice.version)
-    }
-
-    fn kept_or_better(&self, comparison: Comparison) -> Pick<Version, Reason> {
-        let current = self.current();
-        let change = self
-            .view
-            .choice
-            .map_or(Change::FirstVersion, |_| Change::Version);
-        let needed = self.policy.needed(change).share;
-        let next = other(current);
-        let changes = comparison.gain(next) > needed;
-        let version = if changes { next } else { current };
-        let reason = if changes || comparison.load(current).time <= comparison.load(next).time {
-            Reason::Faster {
-                version,
-                comparison,
-            }
-        } else {
-            Reason::Kept {
-                version,
-                comparison,
-                needed,
-            }
-        };
-        Pick::new(version, reason, Group::Normal)
     }
 
     /// A few outcomes are worth a session where hardly any are known of a version that may well be

@@ -266,7 +266,7 @@ fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
                 address: Key::address(known.address),
                 age_s: known.last_seen.map(|seen| now.since(seen).as_secs()),
                 version: decision.version.name(),
-                reason: decision.reason.to_string(),
+                reason: decision.to_string(),
             }
         })
         .collect();

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hikyaku_core::choice::Group;
+use hikyaku_core::choice::{Group, Reason};
 use hikyaku_core::egress::{
-    EgressId, MAX_EGRESSES, Route, RouteDecision, RouteReason, RouteReasonCode,
+    EgressId, MAX_EGRESSES, Route, RouteBar, RouteDecision, RouteReason, RouteReasonCode,
 };
 use hikyaku_units::Rate;
 use parking_lot::Mutex;
@@ -116,10 +116,11 @@ impl RouteCounts {
 
     /// Takes a response's goodput, where the hold-back group would differ.
     pub(crate) fn compare(&self, decision: &RouteDecision, goodput: Rate) {
-        use RouteReason::{Only, Pinned, PinnedMissing, Policy};
+        use Reason::{Barred, Only, Pinned};
+        use RouteBar::{Missing, Policy};
         if !matches!(
             decision.reason,
-            Only | Pinned | PinnedMissing | Policy { .. }
+            Only | Pinned(_) | Barred(Missing | Policy(_))
         ) {
             let others = decision.group != Group::HoldBack;
             self.compared[usize::from(others)].lock().add(goodput);
@@ -225,7 +226,7 @@ mod tests {
         let counts = RouteCounts::default();
         let reasons = [
             RouteReason::Only,
-            RouteReason::Pinned,
+            RouteReason::Pinned(Route::Plain),
             RouteReason::HoldBack,
         ];
         for (at, reason) in reasons.iter().enumerate() {

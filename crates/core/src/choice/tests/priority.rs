@@ -1,7 +1,11 @@
 //! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows the effort
 //! of another choice. Outside, it takes a name in `Explorer`, for sessions of its own to explore in.
 
-use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Session, choose};
+use std::convert::Infallible;
+
+use crate::choice::{
+    Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Reason, Rival, Session, choose,
+};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
@@ -10,16 +14,6 @@ use crate::stat::Stat;
 enum Urgency {
     Usual,
     Ahead,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Why {
-    Pinned,
-    HoldBack,
-    TooFewSamples,
-    NoGain,
-    Better(Gain),
-    Explore,
 }
 
 /// The knowledge of a client: logarithms of the times until its pages are painted.
@@ -33,41 +27,48 @@ struct Images<'a> {
 
 impl Domain for Images<'_> {
     type Arm = Urgency;
-    type Reason = Why;
+    type Bar = Infallible;
+    type Gain = Gain;
 
-    fn pinned(&self) -> Option<(Urgency, Why)> {
-        self.pinned.map(|urgency| (urgency, Why::Pinned))
+    fn pinned(&self) -> Option<Pick<Self>> {
+        let urgency = self.pinned?;
+        Some((urgency, Reason::Pinned(urgency)))
     }
 
-    fn held_back(&self) -> Option<(Urgency, Why)> {
-        Some((Urgency::Usual, Why::HoldBack))
+    fn usual(&self) -> Urgency {
+        Urgency::Usual
     }
 
-    fn little_known(&self) -> Option<(Urgency, Why)> {
-        let evidence = Evidence {
+    fn evidence(&self) -> Option<Evidence> {
+        Some(Evidence {
             samples: self.usual.weight,
             needed: self.policy.min_samples,
-        };
-        (!evidence.is_enough()).then_some((Urgency::Usual, Why::TooFewSamples))
+        })
     }
 
-    fn steady(&self) -> Pick<Urgency, Why> {
+    fn steady(&self) -> Pick<Self> {
         let error = [self.usual, self.ahead].map(|stat| stat.standard_error_sq(SPREAD));
         let error = (error[0] + error[1]).sqrt();
         let gain = Gain::normal(self.usual.mean - self.ahead.mean, error);
         match self.policy.needed(Change::Route).is_met(gain, 1.0) {
-            true => Pick::new(Urgency::Ahead, Why::Better(gain), Group::Normal),
-            false => Pick::new(Urgency::Usual, Why::NoGain, Group::Normal),
+            true => (
+                Urgency::Ahead,
+                Reason::Better(Rival::by(Urgency::Usual, gain)),
+            ),
+            false => (
+                Urgency::Usual,
+                Reason::NoGain(Some(Rival::by(Urgency::Ahead, gain))),
+            ),
         }
     }
 
-    fn experiment(&self, steady: &Pick<Urgency, Why>) -> Option<(Urgency, Why)> {
-        let is_drawn = self.draw.explores(Explorer::Images, self.policy).is_some();
-        let other = match steady.arm {
+    fn experiment(&self, steady: &Pick<Self>) -> Option<Pick<Self>> {
+        self.draw.explores(Explorer::Images, self.policy)?;
+        let other = match steady.0 {
             Urgency::Usual => Urgency::Ahead,
             Urgency::Ahead => Urgency::Usual,
         };
-        is_drawn.then_some((other, Why::Explore))
+        Some((other, Reason::Explore(Rival::of(steady.0))))
     }
 }
 
@@ -97,18 +98,18 @@ fn a_fifth_domain_needs_one_file() {
         },
     };
     let better = || images(known(0.0, 40.0), known(-0.5, 40.0), &policy);
-    let is = |images: &Images<'_>, is_held_back| choose(images, is_held_back).arm;
+    let is = |images: &Images<'_>, is_held_back| choose(images, is_held_back).0;
     assert_eq!(is(&better(), false), Urgency::Ahead);
     assert_eq!(is(&better(), true), Urgency::Usual, "held back");
     let few = images(known(0.0, 2.0), known(-0.5, 40.0), &policy);
-    assert_eq!(choose(&few, false).reason, Why::TooFewSamples);
+    assert!(matches!(choose(&few, false).1, Reason::TooFewSamples(_)));
     let same = images(known(0.0, 40.0), known(0.0, 40.0), &policy);
-    assert_eq!(choose(&same, false).reason, Why::NoGain);
+    assert!(matches!(choose(&same, false).1, Reason::NoGain(Some(_))));
     let explores = images(known(0.0, 40.0), known(0.0, 40.0), &always);
-    assert_eq!(choose(&explores, false).group, Group::Explore);
+    assert_eq!(choose(&explores, false).1.group(), Group::Explore);
     let pinned = Images {
         pinned: Some(Urgency::Usual),
         ..better()
     };
-    assert_eq!(choose(&pinned, false).reason, Why::Pinned);
+    assert_eq!(choose(&pinned, false).1, Reason::Pinned(Urgency::Usual));
 }

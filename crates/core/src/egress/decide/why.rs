@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{RouteDecision, Rules};
-use crate::choice::Proof;
-use crate::egress::{Route, RouteGain, RouteReason, Singles};
+use crate::choice::{Proof, Reason, Rival};
+use crate::egress::{Route, RouteBar, RouteGain, RouteReason, Singles};
 
 /// The reason for or against a route, beside the decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,14 +71,11 @@ impl Rules<'_> {
             return Verdict::Chosen;
         }
         match decision.reason {
-            RouteReason::Only
-            | RouteReason::Pinned
-            | RouteReason::PinnedMissing
-            | RouteReason::Policy { .. } => Verdict::RuledOut,
-            RouteReason::HoldBack => Verdict::HeldBack,
-            RouteReason::Explore { instead_of } if route == instead_of => Verdict::Otherwise,
-            RouteReason::Explore { instead_of } => self.against(route, instead_of, false),
-            RouteReason::Stalled { .. } => self.against(route, decision.route, true),
+            Reason::Barred(RouteBar::Stalled { .. }) => self.against(route, decision.route, true),
+            Reason::Only | Reason::Pinned(_) | Reason::Barred(_) => Verdict::RuledOut,
+            Reason::HoldBack => Verdict::HeldBack,
+            Reason::Explore(used) if route == used.arm => Verdict::Otherwise,
+            Reason::Explore(used) => self.against(route, used.arm, false),
             _ => self.against(route, decision.route, false),
         }
     }
@@ -122,24 +119,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None`
-    /// where `so_far`, the reason without them, says more.
-    pub(super) fn why_single(
-        &self,
-        single: Route,
-        so_far: RouteReason,
-        (several, gain): (Route, RouteGain),
-    ) -> Option<RouteReason> {
-        let tells_less = match so_far {
-            RouteReason::TooFewSamples { .. } => true,
-            RouteReason::NoGain { gain: other, .. } => other.gain.expected() < gain.gain.expected(),
-            _ => false,
-        };
-        let known = self.can_compare(several, single);
-        let best = several;
-        (tells_less && known).then_some(RouteReason::NoGain { best, gain })
-    }
-
+    /// Why the usual route is taken, where none of the options is proved to be better.
     pub(super) fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
         let others = || options.iter().filter(|route| *route != usual);
         let gains = others()
@@ -156,13 +136,11 @@ impl Rules<'_> {
             }
         });
         match best {
-            Some((best, gain)) => RouteReason::NoGain { best, gain },
-            None => RouteReason::TooFewSamples {
-                samples: others()
-                    .map(|route| self.comparable(route, usual))
-                    .fold(0.0, f32::max),
-                needed: self.policy.min_samples_route,
-            },
+            Some((best, gain)) => Reason::NoGain(Some(Rival::by(best, gain))),
+            None => {
+                let samples = others().map(|route| self.comparable(route, usual));
+                Reason::TooFewSamples(self.known(samples.fold(0.0, f32::max)))
+            }
         }
     }
 }

@@ -265,11 +265,8 @@ fn a_model_without_the_pinned_congestion_keeps_the_choice() {
 
 #[test]
 fn reasons_are_sentences() {
-    let sentence = |view: ClientView| {
-        decide(&view, &synthetic(), &policy(), &all(), now(), 1)
-            .reason
-            .to_string()
-    };
+    let sentence =
+        |view: ClientView| decide(&view, &synthetic(), &policy(), &all(), now(), 1).to_string();
     assert_eq!(
         sentence(unknown()),
         "HTTP/3: the plain choice, 0 of 8 samples so far"

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::draws::views;
 use super::{BAD, GOOD, all, explores, known, now, outcomes, policy, unknown};
-use crate::choice::Group;
+use crate::choice::{Group, Reason};
 use crate::client::view::ClientView;
 use crate::model::Model;
 use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig, VersionPolicy};
 use crate::stat::Stat;
-use crate::transport::{CongestionReason, Decision, decide};
+use crate::transport::{Decision, decide};
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
 use Congestion::{Bbr, Cubic, Floor};
@@ -319,13 +319,11 @@ proptest! {
             let margin = 1.0 + policy.min_gain_bbr - 1e-4;
             prop_assert!(view.samples + 0.5 >= policy.min_samples as f32);
             prop_assert!(secs(Floor).max(secs(Cubic)) / secs(Bbr) > margin, "{}", choice);
-            let over_floor = !matches!(
-                choice.reason,
-                CongestionReason::Faster { over: Cubic, .. }
-                    | CongestionReason::Kept { over: Cubic, .. }
-                    | CongestionReason::Trial { instead_of: Cubic }
-                    | CongestionReason::Explore { instead_of: Cubic }
-            );
+            let over_floor = match choice.reason {
+                Reason::Better(over) | Reason::Kept(over) => over.arm != Cubic,
+                Reason::Trial(used) | Reason::Explore(used) => used.arm != Cubic,
+                _ => true,
+            };
             let fair = if over_floor { Floor } else { Cubic };
             prop_assert!(secs(fair) / secs(Bbr) > margin, "{} {}", choice, secs(fair) / secs(Bbr));
         }

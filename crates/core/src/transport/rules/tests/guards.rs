@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy, unknown};
-use crate::choice::Group;
+use crate::choice::{Group, Reason};
 use crate::client::estimate::LossCount;
 use crate::client::key::Prefix;
 use crate::client::udp::{Failure, FailureKind, Verdict};
 use crate::client::view::ClientView;
 use crate::model::tests::synthetic;
 use crate::policy::{Plain, PolicyConfig, VersionPolicy};
-use crate::transport::{AltSvc, Reason, decide};
+use crate::transport::{AltSvc, decide};
 use hikyaku_units::arm::Version;
 use hikyaku_units::{ByteSize, Secs};
 
@@ -339,7 +339,7 @@ fn pins_hold_before_all_else() {
         for view in [unknown(), known(GOOD), known(BAD)] {
             let decision = decide(&view, &synthetic(), &policy, &all(), now(), 1);
             assert_eq!((decision.version, decision.alt_svc), (version, alt_svc));
-            assert_eq!(decision.reason, Reason::Pinned { version });
+            assert_eq!(decision.reason, Reason::Pinned(version));
         }
     }
 }

@@ -179,7 +179,7 @@ fn chosen(decisions: &[Decision]) -> Vec<Version> {
 }
 
 fn reasons(decisions: &[Decision]) -> Vec<String> {
-    decisions.iter().map(|d| d.reason.to_string()).collect()
+    decisions.iter().map(Decision::to_string).collect()
 }
 
 /// Changes of mind. The first choice by comparison is none.

@@ -1,0 +1,89 @@
+//! The best route over a single egress route.
+
+use super::Rules;
+use crate::choice::{Domain, Pick, Proof, Reason, Rival};
+use crate::egress::record::Kept;
+use crate::egress::{Route, RouteBar, Singles};
+
+impl Rules<'_> {
+    /// The route that is kept, or else the usual one, unless another is surely better.
+    pub(super) fn best_single(&self, kept: Kept) -> Pick<Self> {
+        let (usual, options) = (self.usual(), self.options());
+        let singles = self.candidates.singles();
+        let kept = kept.egress.map(Route::Steered);
+        let kept = kept.filter(|kept| *kept != usual && singles.contains(*kept));
+        let current = match kept {
+            Some(kept) if self.holds(kept, usual) => kept,
+            _ => usual,
+        };
+        if !options.contains(current)
+            && let Some(avoided_for) = self.quality(current).avoided_for
+        {
+            let way_out = options.contains(usual).then_some(usual);
+            let route = way_out.unwrap_or_else(|| self.likeliest(options, usual));
+            let stalled = RouteBar::Stalled {
+                route: current,
+                avoided_for,
+            };
+            return (route, Reason::Barred(stalled));
+        }
+        if let Some(better) = self.surely_better(current, options) {
+            return better;
+        }
+        let reason = if current == usual {
+            self.why_usual(usual, options)
+        } else {
+            Reason::Kept(Rival {
+                arm: usual,
+                gain: self.gain(current, usual, Proof::Expected),
+            })
+        };
+        (current, reason)
+    }
+
+    /// The single routes that have not stalled, without backups if there are others. All, where all have
+    /// stalled.
+    pub(super) fn options(&self) -> Singles {
+        let singles = self.candidates.singles();
+        let works = |route: &Route| self.is_not_avoided(*route);
+        let works: Singles = singles.iter().filter(works).collect();
+        let primary: Singles = works
+            .iter()
+            .filter(|route| !self.is_backup(*route))
+            .collect();
+        let options = [primary, works].into_iter().find(|some| !some.is_empty());
+        options.unwrap_or(singles)
+    }
+
+    /// The best of the routes that are surely better than `current` by enough.
+    fn surely_better(&self, current: Route, options: Singles) -> Option<Pick<Self>> {
+        let others = options.iter().filter(|route| *route != current);
+        let better = others.filter_map(|route| {
+            let gain = self.gain(route, current, Proof::LowerBound)?;
+            self.is_proof(gain, route, current).then_some((route, gain))
+        });
+        let (route, gain) = better.reduce(|best, next| {
+            let gain = self.gain(next.0, best.0, Proof::Expected);
+            if gain.is_some_and(|gain| gain.gain.expected() > 0.0) {
+                next
+            } else {
+                best
+            }
+        })?;
+        Some((route, Reason::Better(Rival::by(current, gain))))
+    }
+
+    /// Where the usual route has stalled nothing has to be proved against it. Returns the route that is
+    /// expected to be best, and of those without any knowledge the first.
+    fn likeliest(&self, options: Singles, usual: Route) -> Route {
+        let best = options.iter().reduce(|best, next| {
+            let samples = |route| self.quality(route).samples(self.wants);
+            let better = match self.gain(next, best, Proof::Expected) {
+                Some(gain) => gain.gain.expected() > 0.0,
+                None => samples(next) > samples(best),
+            };
+            if better { next } else { best }
+        });
+        best.unwrap_or(usual)
+    }
+}
