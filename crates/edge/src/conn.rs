@@ -6,6 +6,7 @@ mod follower;
 mod route;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::budget::Account;
 use crate::clock;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
+use crate::experiments::Experiments;
 use crate::ledger::{Exchange, Ledger};
 use crate::limits::Memory;
 use crate::metrics::AltSvcAction;
@@ -108,7 +110,12 @@ impl Conn {
         };
         let conn = Arc::new(Self {
             uploads: Arc::new(UploadWindow::new(uploads, most)),
-            choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
+            choice: ArcSwap::from_pointee(Choice::new(
+                decision,
+                &peer,
+                epoch,
+                Experiments::default(),
+            )),
             congestion: AtomicU8::new(congestion as u8),
             peer,
             ledger,
@@ -260,18 +267,25 @@ impl Conn {
         HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
     }
 
-    /// Learns from observations of this connection, and decides anew if there are any.
-    pub(crate) fn observe(&self, observations: impl Iterator<Item = Observation>) {
+    /// Learns from observations of this connection, each with the time it was made in, and decides anew if
+    /// there are any.
+    pub(crate) fn observe(
+        &self,
+        observations: impl Iterator<Item = (Observation, Range<Instant>)>,
+    ) {
         if !self.is_validated() {
             return;
         }
-        let on_trial = self
-            .route
-            .as_ref()
-            .is_some_and(|route| route.is_experiment());
-        let counts = |it: &Observation| !(on_trial && matches!(it, Observation::Outcome(_)));
+        // In an experiment with the route, load times say nothing of versions.
+        let tried_route = |during: &Range<Instant>| {
+            let route = self.route.as_ref();
+            route.is_some_and(|route| route.was_experiment(during))
+        };
+        let counts = |(it, during): &(Observation, Range<Instant>)| {
+            !(matches!(it, Observation::Outcome(_)) && tried_route(during))
+        };
         let mut any = false;
-        for observation in observations.filter(counts) {
+        for (observation, _) in observations.filter(counts) {
             self.shared.clients.observe(self.client(), &observation);
             any = true;
         }
@@ -320,6 +334,12 @@ impl Conn {
             true => clients.decide(self.client()),
             false => clients.preview(self.client()),
         };
+        self.adopt(decision);
+    }
+
+    /// Puts a new decision into force.
+    pub(crate) fn adopt(&self, decision: Decision) {
+        let clients = &self.shared.clients;
         let former = self.choice.load();
         let congestion = |decision: &Decision| {
             let choices = [decision.congestion.tcp, decision.congestion.quic];
@@ -339,8 +359,8 @@ impl Conn {
                 .events
                 .send(|| Event::decision(self.client(), &decision));
         }
-        self.choice
-            .store(Arc::new(Choice::new(decision, &self.peer, epoch)));
+        let choice = Choice::new(decision, &self.peer, epoch, former.experiments);
+        self.choice.store(Arc::new(choice));
         if let Some(route) = &self.route {
             // The session may be another, and other connections may have taught something.
             route.reroute();

@@ -15,6 +15,7 @@ use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::conn::Conn;
+use crate::egress::Egress;
 use crate::events::Event;
 use crate::mptcp::Mptcp;
 use crate::secrets::Secrets;
@@ -83,12 +84,22 @@ impl Server {
     }
 
     pub(crate) fn with(policy: &PolicyConfig, limits: Limits, timeouts: Timeouts) -> Self {
+        Self::with_egress(policy, limits, timeouts, None)
+    }
+
+    /// With egress routes, where there are some.
+    pub(crate) fn with_egress(
+        policy: &PolicyConfig,
+        limits: Limits,
+        timeouts: Timeouts,
+        egress: Option<Arc<Egress>>,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let log = AccessLog::open(&AccessTarget::Off, None, &Arc::default()).unwrap();
         let shared = Arc::new(Shared::new(
             clock(),
             clients(policy, true),
-            None,
+            egress,
             Arc::new(log),
             Terms::new(policy, &limits, None),
         ));

@@ -12,6 +12,7 @@ pub mod config;
 mod conn;
 mod egress;
 mod events;
+mod experiments;
 #[cfg(test)]
 mod fakes;
 mod ledger;

@@ -7,6 +7,7 @@ use hikyaku_units::arm::Version;
 use http::HeaderValue;
 
 use crate::clock;
+use crate::experiments::Experiments;
 use crate::metrics::AltSvcAction;
 use hikyaku_content::Peer;
 
@@ -19,10 +20,13 @@ pub(super) struct Choice {
     pub(super) at: Instant,
     /// Of the client when it was decided.
     pub(super) epoch: u64,
+    /// With the version or the congestion control, up to now.
+    pub(super) experiments: Experiments,
 }
 
 impl Choice {
-    pub(super) fn new(decision: Decision, peer: &Peer, epoch: u64) -> Self {
+    /// A decision that follows `former` experiments.
+    pub(super) fn new(decision: Decision, peer: &Peer, epoch: u64, former: Experiments) -> Self {
         let on_h3 = peer.version == Version::H3;
         let (header, action) = match decision.alt_svc {
             AltSvc::Advertise { ma } => {
@@ -34,12 +38,14 @@ impl Choice {
                 (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
             }
         };
+        let at = clock::now();
         Self {
             decision,
             header,
             action,
-            at: clock::now(),
+            at,
             epoch,
+            experiments: former.then(decision.visit().is_experiment, at),
         }
     }
 }

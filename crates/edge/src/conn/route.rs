@@ -1,8 +1,9 @@
 //! A connection's way out of the AS, for its meter.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_core::egress::RouteObservation;
 
@@ -51,10 +52,10 @@ impl Conn {
         self.route.as_ref().map_or(flight, on)
     }
 
-    /// Learns what responses have shown of the way that they took.
-    pub(crate) fn observe_route(&self, seen: &RouteObservation) {
+    /// Learns what responses have shown `during` this time of the way that they took.
+    pub(crate) fn observe_route(&self, seen: &RouteObservation, during: &Range<Instant>) {
         if let Some(route) = &self.route {
-            route.learn(seen, self.decision().visit());
+            route.learn(seen, self.choice.load().experiments.ran(during));
         }
     }
 

@@ -152,7 +152,7 @@ async fn a_changed_decision_reaches_the_clients_other_connections_at_once() {
         one.udp(event);
     }
     assert!(advertises(&one), "not decided anew yet");
-    one.observe(std::iter::once(sample()));
+    one.observe(std::iter::once((sample(), clock::now()..clock::now())));
     assert!(!advertises(&one));
     assert!(!advertises(&other), "the same decision");
     let decisions = watch.take("decision");
@@ -204,7 +204,7 @@ async fn nothing_is_learnt_before_an_address_is_validated() {
     let server = Server::start();
     let mut watch = server.watch();
     let conn = server.open(Version::H3, false);
-    conn.observe(std::iter::once(sample()));
+    conn.observe(std::iter::once((sample(), clock::now()..clock::now())));
     conn.udp(UdpEvent::Broke);
     assert!(watch.udp().is_empty());
     assert_eq!(server.shared.clients.len(), 0);

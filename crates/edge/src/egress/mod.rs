@@ -246,7 +246,7 @@ impl Egress {
         of: &Decided,
         route: Route,
         seen: &RouteObservation,
-        visit: Visit,
+        is_experiment: bool,
     ) {
         let Some(reach) = of.reach else {
             return;
@@ -254,7 +254,7 @@ impl Egress {
         if let Some(goodput) = seen.goodput().filter(|_| !seen.app_limited) {
             self.counts.compare(&of.decision, goodput);
         }
-        if visit.is_experiment {
+        if is_experiment {
             return;
         }
         let carrier = route.carrier(reach.plain_is);

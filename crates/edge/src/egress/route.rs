@@ -4,6 +4,7 @@ mod outstanding;
 mod stalls;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -15,6 +16,8 @@ use parking_lot::Mutex;
 use super::hints::Hint;
 use super::lookups::{Reroute, Subscription};
 use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
+use crate::clock;
+use crate::experiments::Experiments;
 use crate::mptcp::{Mptcp, MptcpGate};
 use outstanding::Demand;
 pub(crate) use outstanding::Outstanding;
@@ -56,6 +59,8 @@ struct Chosen {
     decided: Decided,
     /// The way that packets take, which is the chosen one where that can be had.
     route: Route,
+    /// With the route, up to now.
+    experiments: Experiments,
     /// Those on which acknowledgements stay away: one, or of MPTCP those of some subflows.
     stalled: Vec<(Route, Decided)>,
     /// The way was taken since another one carried nothing.
@@ -109,6 +114,7 @@ impl ConnRoute {
             chosen: Mutex::new(Chosen {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
                 decided,
+                experiments: Experiments::default(),
                 stalled: Vec::new(),
                 failover: None,
                 hint: None,
@@ -210,6 +216,8 @@ impl ConnRoute {
         let moved = before != route;
         let is_news =
             chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
+        let is_experiment = decided.decision.group == Group::Explore;
+        chosen.experiments = chosen.experiments.then(is_experiment, clock::now());
         chosen.decided = decided;
         self.send_hint(&mut chosen);
         drop(chosen);
@@ -279,8 +287,9 @@ impl ConnRoute {
         }
     }
 
-    /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
-    pub(crate) fn learn(&self, seen: &RouteObservation, visit: Visit) {
+    /// Learns what responses have shown of the way in use, unless they were part of an experiment with
+    /// something else. The decision is then to be taken anew.
+    pub(crate) fn learn(&self, seen: &RouteObservation, is_experiment: bool) {
         // Otherwise nobody knows which paths it takes.
         if self.token().is_some() && !self.mptcp().is_used() {
             return;
@@ -288,13 +297,14 @@ impl ConnRoute {
         let chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
         drop(chosen);
-        self.egress.learn(self.client, &decided, route, seen, visit);
+        self.egress
+            .learn(self.client, &decided, route, seen, is_experiment);
         self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the session is an experiment with its route, so that load times say nothing of versions.
-    pub(crate) fn is_experiment(&self) -> bool {
-        self.chosen.lock().decided.decision.group == Group::Explore
+    /// Whether an experiment with the route ran at some time of a measurement.
+    pub(crate) fn was_experiment(&self, during: &Range<Instant>) -> bool {
+        self.chosen.lock().experiments.ran(during)
     }
 
     /// Counts a response that has ended.

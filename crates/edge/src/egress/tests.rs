@@ -2,6 +2,7 @@
 
 mod admission;
 mod agent;
+mod credited;
 mod explained;
 mod mptcp;
 mod notified;

@@ -1,5 +1,6 @@
 //! From a transport's counters to what `core` learns from.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::client::sample::{Observation, Outcome, TransportSample};
@@ -102,7 +103,7 @@ impl Reporter {
         self.blurred = true;
     }
 
-    /// What there is to observe now; `idle` when no response is under way, `over` at the
+    /// What there is to observe now, each with the time that it is of; `idle` when no response is under way, `over` at the
     /// connection's end.
     pub(crate) fn observations(
         &mut self,
@@ -110,13 +111,15 @@ impl Reporter {
         snapshot: &Snapshot,
         idle: bool,
         over: bool,
-    ) -> impl Iterator<Item = Observation> + use<> {
+    ) -> impl Iterator<Item = (Observation, Range<Instant>)> + use<> {
         // A short connection gives one sample, however small.
         let last = over || idle && self.sampled == Snapshot::default();
+        let during = self.sampled_at..now;
         let sample = self.sample(now, snapshot, last);
+        let sample = sample.map(|sample| (Observation::Path(sample), during));
         let outcome = if idle { self.outcome() } else { None };
-        let sample = sample.map(Observation::Path);
-        sample.into_iter().chain(outcome.map(Observation::Outcome))
+        let outcome = outcome.map(|(outcome, during)| (Observation::Outcome(outcome), during));
+        sample.into_iter().chain(outcome)
     }
 
     fn sample(&mut self, now: Instant, snapshot: &Snapshot, last: bool) -> Option<TransportSample> {
@@ -145,16 +148,18 @@ impl Reporter {
         })
     }
 
-    fn outcome(&mut self) -> Option<Outcome> {
+    fn outcome(&mut self) -> Option<(Outcome, Range<Instant>)> {
         let blurred = std::mem::take(&mut self.blurred);
         let busy = self.busy.take()?;
         let duration = busy.until.saturating_duration_since(busy.since);
-        (busy.whole && !blurred && busy.bytes > 0 && !duration.is_zero()).then_some(Outcome {
+        let outcome = Outcome {
             arm: self.arm,
             size: busy.bytes,
             duration,
             shared: false,
-        })
+        };
+        let says = busy.whole && !blurred && busy.bytes > 0 && !duration.is_zero();
+        says.then_some((outcome, busy.since..busy.until))
     }
 }
 
@@ -183,9 +188,11 @@ mod tests {
         }
     }
 
-    fn samples(observations: impl Iterator<Item = Observation>) -> Vec<(u32, u32)> {
+    fn samples(
+        observations: impl Iterator<Item = (Observation, Range<Instant>)>,
+    ) -> Vec<(u32, u32)> {
         observations
-            .filter_map(|observation| match observation {
+            .filter_map(|(observation, _)| match observation {
                 Observation::Path(sample) => Some((sample.packets_sent, sample.packets_lost)),
                 _ => None,
             })
@@ -273,8 +280,11 @@ mod tests {
         let outcome = |reporter: &mut Reporter, idle| {
             reporter
                 .observations(at(900), &Snapshot::default(), idle, false)
-                .find_map(|observation| match observation {
-                    Observation::Outcome(outcome) => Some(outcome),
+                .find_map(|(observation, during)| match observation {
+                    Observation::Outcome(outcome) => {
+                        assert_eq!(during.end - during.start, outcome.duration);
+                        Some(outcome)
+                    }
                     _ => None,
                 })
         };

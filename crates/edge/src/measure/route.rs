@@ -1,5 +1,6 @@
 //! From a transport's counters to what `core` learns of egress paths.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::egress::{Phase, RouteObservation};
@@ -90,8 +91,8 @@ impl RouteReporter {
         if conn.route().is_none() {
             return;
         }
-        if let Some(seen) = self.observe(conn.route_changes(), &conn.ledger, look) {
-            conn.observe_route(&seen);
+        if let Some((seen, during)) = self.observe(conn.route_changes(), &conn.ledger, look) {
+            conn.observe_route(&seen, &during);
         }
     }
 
@@ -100,7 +101,7 @@ impl RouteReporter {
         changes: u64,
         ledger: &Ledger,
         look: &RouteSample<'_>,
-    ) -> Option<RouteObservation> {
+    ) -> Option<(RouteObservation, Range<Instant>)> {
         let begun = ledger.busy_since();
         if changes != self.changes {
             self.changes = changes;
@@ -142,7 +143,8 @@ impl RouteReporter {
         self.part = Some(begins(next.or((!look.idle).then_some(look.now))));
         let phase = phase(since.saturating_duration_since(busy?))?;
         let starved = ledger.starved().saturating_sub(part.starved);
-        part.observed(look.snapshot, (duration, starved), phase)
+        let seen = part.observed(look.snapshot, (duration, starved), phase)?;
+        Some((seen, since..until))
     }
 
     /// The connection takes another route. The content requested since `begun` counts whole if nothing

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{Blame, Mode, Route, RouteObservation};
 
 use super::super::Decided;
@@ -128,7 +127,6 @@ impl ConnRoute {
             ..RouteObservation::default()
         };
         // Silence is the route's, whatever else the session tries.
-        let visit = Visit::default();
-        self.egress.learn(self.client, decided, route, &seen, visit);
+        self.egress.learn(self.client, decided, route, &seen, false);
     }
 }

@@ -61,7 +61,7 @@ impl Watched {
             idle,
             awaited,
         };
-        let seen = self.reporter.observe(self.way, &self.ledger, &look)?;
+        let (seen, _) = self.reporter.observe(self.way, &self.ledger, &look)?;
         Some((seen.bytes, seen.duration.as_millis() as u64, seen.phase))
     }
 }
@@ -220,7 +220,8 @@ fn waiting_for_content_is_reported() {
             idle: true,
             awaited: None,
         };
-        reporter.observe(0, &ledger, &look)
+        let (seen, _) = reporter.observe(0, &ledger, &look)?;
+        Some(seen)
     };
     assert_eq!(look(now, 0), None);
     let mut ticket = ledger.open(&Request::get("https://a.example/").body(()).unwrap());
