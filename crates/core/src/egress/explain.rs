@@ -138,8 +138,8 @@ fn routes(rules: &Rules<'_>, present: EgressSet) -> impl Iterator<Item = Route> 
     let steered = move |egress| {
         let route = Route::Steered(egress);
         let is_plain = candidates.plain_is == Some(egress);
-        let is_told = singles.contains(route) || (present.contains(egress) && !is_plain);
-        is_told.then_some(route)
+        let is_shown = singles.contains(route) || (present.contains(egress) && !is_plain);
+        is_shown.then_some(route)
     };
     // Samples of connections with MPTCP are of interest for one without as well.
     let several = rules.quality(Route::Aggregated).samples(rules.wants) > 0.0;

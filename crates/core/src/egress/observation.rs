@@ -38,7 +38,7 @@ impl RouteObservation {
     #[must_use]
     pub fn goodput(&self) -> Option<Rate> {
         let goodput = Rate::of(self.bytes, self.duration)?;
-        let told = self.bytes >= Self::MIN_BYTES && goodput.bits_per_sec() > 0;
-        told.then_some(goodput)
+        let is_enough = self.bytes >= Self::MIN_BYTES && goodput.bits_per_sec() > 0;
+        is_enough.then_some(goodput)
     }
 }

@@ -56,9 +56,13 @@ impl World {
     }
 
     pub(super) fn with(policy: PolicyConfig) -> Self {
+        Self::sized(policy, 1000)
+    }
+
+    fn sized(policy: PolicyConfig, max_records: usize) -> Self {
         let policy = Arc::new(policy);
         let config = RouteTableConfig {
-            max_records: 1000,
+            max_records,
             hash_key: [1, 2],
             journal: true,
         };

@@ -229,13 +229,13 @@ fn reasons_read_as_sentences() {
         min_cwnd: MinCwnd::Off,
         ..PolicyConfig::default()
     };
-    let told = |client: Client| ConnectionsSummary::from(client.connections(&policy, 8)).reason;
+    let reason = |client: Client| ConnectionsSummary::from(client.connections(&policy, 8)).reason;
     let small = Client {
         megabytes: 0.02,
         ..LOSSY
     };
-    assert!(told(LOSSY).contains(" over one"), "{}", told(LOSSY));
-    assert!(told(small).ends_with("needed 5 %"), "{}", told(small));
+    assert!(reason(LOSSY).contains(" over one"), "{}", reason(LOSSY));
+    assert!(reason(small).ends_with("needed 5 %"), "{}", reason(small));
 }
 
 proptest! {

@@ -84,8 +84,8 @@ impl Corrected {
             let both = predicted.iter().zip(outcomes);
             both.filter_map(|(predicted, outcome)| Some((predicted.as_ref()?, outcome)))
         };
-        let told = pairs().filter(|(_, outcome)| outcome.weight > 0.0);
-        let excess = excess(told.clone().map(|(predicted, outcome)| {
+        let known = pairs().filter(|(_, outcome)| outcome.weight > 0.0);
+        let excess = excess(known.clone().map(|(predicted, outcome)| {
             let of_loss = predicted.per_loss * predicted.per_loss;
             (
                 outcome.mean,
@@ -98,7 +98,7 @@ impl Corrected {
             second: 1.0,
         };
         let mut pull = [0.0; 2];
-        for (predicted, outcome) in told {
+        for (predicted, outcome) in known {
             let weight = (predicted.own() + excess + error_sq(predicted, outcome)).recip();
             let [client, loss] = predicted.shared();
             precision.first += client * client * weight;
@@ -228,8 +228,8 @@ impl Symmetric {
 /// is the variance that their expected errors leave unexplained. See DerSimonian and Laird,
 /// "Meta-analysis in clinical trials", Controlled Clinical Trials 1986. Takes means with the variances
 /// of their errors.
-fn excess(told: impl Iterator<Item = (f32, f32)> + Clone) -> f32 {
-    let weighted = told.map(|(mean, variance)| (mean, variance.recip()));
+fn excess(known: impl Iterator<Item = (f32, f32)> + Clone) -> f32 {
+    let weighted = known.map(|(mean, variance)| (mean, variance.recip()));
     let count = weighted.clone().count();
     if count < 2 {
         return 0.0;

@@ -148,7 +148,7 @@ mod tests {
         let start = Instant::now();
         let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
         let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());
-        let mut told = Vec::new();
+        let mut signals = Vec::new();
         for ms in (0..400_u64).step_by(2) {
             let sent = ms + 20;
             // The second acknowledges nothing from 200 ms on.
@@ -159,13 +159,13 @@ mod tests {
                 flight: flight(sent, acked[which]),
             });
             watcher.look(start + Duration::from_millis(ms), &subflows);
-            told.extend(watcher.signals.drain(..).map(|signal| (ms, signal)));
+            signals.extend(watcher.signals.drain(..).map(|signal| (ms, signal)));
         }
-        let (at, (local, signal)) = told.first().unwrap();
+        let (at, (local, signal)) = signals.first().unwrap();
         assert_eq!(*local, locals[1]);
         assert!(matches!(signal, Signal::Stalled(_)));
         assert!((260..340).contains(at), "{at} ms");
-        assert!(told.iter().all(|(_, (local, _))| *local == locals[1]));
+        assert!(signals.iter().all(|(_, (local, _))| *local == locals[1]));
         watcher.look(start + Duration::from_secs(1), &[]);
         assert!(watcher.watches.is_empty(), "ended subflows are forgotten");
     }

@@ -120,7 +120,7 @@ fn a_prefix_gets_a_record_with_its_second_client() {
     assert_eq!(
         known("2001:db8:0:999::1"),
         [None, Some(48)],
-        "told by the other /56"
+        "learnt of the other /56"
     );
     assert_sound(&home);
     home.forget(Scope::Prefix(

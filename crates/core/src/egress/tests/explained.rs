@@ -162,8 +162,8 @@ fn each_route_has_its_verdict() {
         world.see(CLIENT, PLAIN, 16, 20, 30);
         change(&mut world);
         let explained = world.explained(present, three());
-        let found = explained.routes.iter().find(|told| told.route == route);
-        let found = found.map(|told| (&*told.verdict_code, &*told.verdict));
+        let found = explained.routes.iter().find(|shown| shown.route == route);
+        let found = found.map(|shown| (&*shown.verdict_code, &*shown.verdict));
         assert_eq!(found, Some((code, verdict)), "{case}: {explained}");
     }
 }

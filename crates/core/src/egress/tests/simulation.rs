@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::choice::{Group, Session};
-use crate::egress::{
-    Candidates, Criterion, EgressId, Mptcp, Phase, Route, RouteObservation, RouteTable,
-    RouteTableConfig, Wants, decide_route, mptcp_share,
+use super::{
+    Criterion, Group, Mptcp, Phase, PolicyConfig, Route, RouteObservation, Session, Wants, World,
+    decide_route, mptcp_share,
 };
-use crate::policy::PolicyConfig;
 use hikyaku_units::Timestamp;
 use hikyaku_units::mix::draw;
 
@@ -19,11 +16,6 @@ const START: u64 = 1_800_000_000;
 const SEED: u64 = 12;
 /// Clients in a prefix.
 const HOSTS: u32 = 5;
-/// The egress route that plain takes, and two others.
-const BEST: EgressId = EgressId(0);
-const OTHER: EgressId = EgressId(1);
-const THIRD: EgressId = EgressId(2);
-
 /// An ISP's routes: goodput as a multiple of the rate of a client's access line.
 struct Isp {
     name: &'static str,
@@ -100,15 +92,6 @@ fn place(route: Route) -> usize {
     }
 }
 
-fn candidates() -> Candidates {
-    Candidates {
-        plain_is: Some(BEST),
-        egresses: [BEST, OTHER, THIRD].into_iter().collect(),
-        mptcp: Mptcp::Taken,
-        ..Candidates::default()
-    }
-}
-
 /// The clients' MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Clients {
@@ -155,20 +138,18 @@ fn duration(parts: &[RouteObservation]) -> f64 {
 }
 
 fn day(number: u32, isp: &Isp, clients: Clients) -> Day {
-    let policy = Arc::new(PolicyConfig::default());
-    let config = RouteTableConfig {
-        max_records: 100_000,
-        hash_key: [1, 2],
-        journal: false,
-    };
-    let mut table = RouteTable::new(config, Arc::clone(&policy));
+    let World {
+        mut table,
+        policy,
+        mut candidates,
+        ..
+    } = World::sized(PolicyConfig::default(), 100_000);
     let mut dice = Dice {
         isp: number.into(),
         drawn: 0,
     };
     let mut day = Day::default();
     let mut last = BTreeMap::new();
-    let mut candidates = candidates();
     for session in 0..24 * isp.sessions_per_hour {
         let at = u64::from(session) * 3600 / u64::from(isp.sessions_per_hour);
         let hour = at / 3600;
