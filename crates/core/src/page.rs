@@ -37,8 +37,8 @@ pub struct Connections {
 /// name.
 pub type PageReason = Reason<u8, PageBar, PageGain>;
 
-/// A page is not spread since one connection fills its path: losses do not keep it from being faster, or
-/// they are of its own making.
+/// One connection fills the client's path. Losses do not keep it from being faster, or they are of its
+/// own making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageBar;
 

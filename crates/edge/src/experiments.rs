@@ -1,5 +1,5 @@
-//! When a connection's session bore an experiment, so that a measurement is credited to the one that ran
-//! while it was made, and not to a later decision.
+//! The times at which a connection's session bore an experiment. A measurement is credited to the one that
+//! ran while it was made, whatever is decided later.
 
 use std::ops::Range;
 use std::time::Instant;

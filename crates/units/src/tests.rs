@@ -172,3 +172,17 @@ proptest! {
         }
     }
 }
+
+crate::names! {
+    /// Answers of a test.
+    enum Answer {
+        Yes = "yes",
+        NotYet = "not_yet",
+    }
+}
+
+#[test]
+fn names_are_at_their_indices() {
+    assert_eq!(Answer::ALL.map(Answer::name), ["yes", "not_yet"]);
+    assert_eq!(Answer::ALL.map(Answer::index), [0, 1]);
+}

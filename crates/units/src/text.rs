@@ -20,8 +20,8 @@ macro_rules! serde_as_text {
     };
 }
 
-/// Defines an enum of a few stable names, such as the codes of reasons that metrics count by: with all
-/// its variants in their order, their names, and their places.
+/// Defines an enum of a few stable names, such as the codes that metrics count by. It has all its variants
+/// in their order, their names, and their places.
 #[macro_export]
 macro_rules! names {
     ($(#[$doc:meta])* $visibility:vis enum $type:ident { $($variant:ident = $name:literal,)+ }) => {

@@ -52,7 +52,7 @@ fn response() -> RouteObservation {
     }
 }
 
-/// The time in which something is done, apart from what comes before and after.
+/// The time in which something is done, apart from all before and after.
 fn during(done: impl FnOnce()) -> Range<Instant> {
     let begin = apart();
     done();
