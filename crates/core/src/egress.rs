@@ -6,8 +6,6 @@
 //! stalls. [`decide_route`] chooses, with a reason, candidates only, and never anything else than plain
 //! without proof. How: `docs/decisions.md`.
 
-#[cfg(test)]
-mod before;
 mod candidates;
 mod codec;
 mod compare;

@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod before;
 pub mod choice;
 pub mod client;
 pub mod codec;
