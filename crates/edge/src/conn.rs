@@ -1,4 +1,4 @@
-//! What the server keeps of one connection, whatever its transport.
+//! State of one connection, whatever its transport.
 
 mod choice;
 mod entry;
@@ -162,7 +162,7 @@ impl Conn {
         &self.account
     }
 
-    /// What a response has to be held to, and by whom; `None` if by nobody.
+    /// Pacer and rate that responses have to be held to; `None` if there is no limit.
     pub(crate) fn pacing(&self) -> Option<(Arc<Pacer>, Rate)> {
         let pacer = self.pacer.as_ref()?;
         let rate = self.shared.clients.max_pacing_rate()?;
@@ -188,7 +188,7 @@ impl Conn {
         chosen
     }
 
-    /// What carries it.
+    /// Transport that carries the connection.
     pub(crate) const fn transport(&self) -> Transport {
         self.peer.version.transport()
     }
@@ -198,7 +198,7 @@ impl Conn {
         Congestion::ALL[usize::from(self.congestion.load(Ordering::Relaxed))]
     }
 
-    /// What its sender should do by now.
+    /// Settings that its sender should have by now.
     pub(crate) fn chosen(&self) -> TransportChoice {
         let choice = self.choice.load();
         let congestion = choice.decision.congestion.get(self.transport()).congestion;

@@ -1,4 +1,4 @@
-//! What unit tests need of the rest of the server: all of it but sockets, under a clock that they stop.
+//! The rest of the server for unit tests: all of it but sockets, under a clock that they stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn clock() -> Clock {
     Clock::starting_at(Timestamp::from_secs(1_800_000_000))
 }
 
-/// What a server keeps of clients, of which it knows nobody.
+/// Clients as a server keeps them, of which it knows nobody.
 pub(crate) fn clients(policy: &PolicyConfig, journal: bool) -> Clients {
     Clients::new(policy, 100_000, journal, model(), AVAILABLE, clock())
 }
@@ -146,7 +146,7 @@ impl Server {
         value.trim_start_matches("{}").trim().parse().unwrap()
     }
 
-    /// What happens from now on.
+    /// Watches the events from now on.
     pub(crate) fn watch(&self) -> Watch {
         Watch(self.shared.events.watch())
     }
@@ -177,7 +177,7 @@ impl Watch {
             .collect()
     }
 
-    /// What UDP events there were.
+    /// UDP events so far.
     pub(crate) fn udp(&mut self) -> Vec<String> {
         let events = self.take("udp");
         let name = |event: &Value| event["event"].as_str().unwrap().to_owned();

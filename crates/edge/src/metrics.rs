@@ -61,7 +61,7 @@ pub(crate) struct Gauges {
     pub(crate) tasks: usize,
 }
 
-/// What a response said of HTTP/3.
+/// A response's statement on HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AltSvcAction {
     Advertise,

@@ -104,7 +104,7 @@ pub struct Server {
     admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
     connections: TaskTracker,
-    /// What serves the server itself ends after the connections.
+    /// Ends the services of the server itself, after the connections.
     end: CancellationToken,
     services: TaskTracker,
 }

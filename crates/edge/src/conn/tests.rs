@@ -8,7 +8,7 @@ use super::*;
 use crate::fakes::{Server, policy, sample};
 use crate::sections::{Limits, Timeouts};
 
-/// What a browser sends with every request.
+/// Headers that a browser sends with every request.
 fn browser() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("sec-fetch-mode", HeaderValue::from_static("navigate"));

@@ -81,7 +81,7 @@ pub(crate) struct Egress {
     trouble: link::Trouble,
 }
 
-/// What routes are chosen by.
+/// Policy and classes that routes are chosen by.
 #[derive(Debug)]
 struct Rules {
     policy: Arc<PolicyConfig>,
@@ -89,7 +89,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// What content is wanted of a route for a client.
+    /// Wishes of content for a route to a client.
     fn wants(&self, content: Content, view: &RouteView) -> Wants {
         Wants {
             criterion: self.classes.wants(content.class),
@@ -98,7 +98,7 @@ impl Rules {
     }
 }
 
-/// What a decision was taken from and led to.
+/// Decision with the input it was taken from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: RouteDecision,
@@ -109,7 +109,7 @@ pub(crate) struct Decided {
 }
 
 impl Egress {
-    /// What `config` asks for; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
+    /// Egress as `config` asks for it; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
     /// and changes are noted for a store where there is one (`journal`).
     pub(crate) fn new(
         config: &EgressConfig,
@@ -165,7 +165,7 @@ impl Egress {
         self.reroute_all();
     }
 
-    /// What the agent has reported.
+    /// State that the agent has reported.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }

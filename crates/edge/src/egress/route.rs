@@ -79,7 +79,7 @@ pub(crate) trait WakeMeter: Send + Sync + std::fmt::Debug {
     fn wake_meter(&self);
 }
 
-/// What a new decision changed.
+/// Changes that a new decision made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     pub(crate) decided: Decided,
@@ -231,7 +231,7 @@ impl ConnRoute {
         (update, before)
     }
 
-    /// What it has of MPTCP, as far as several paths can be chosen for it.
+    /// MPTCP of the connection, as far as several paths can be chosen for it.
     pub(super) fn mptcp(&self) -> egress::Mptcp {
         match self.mptcp {
             Mptcp::Refused => egress::Mptcp::Refused,

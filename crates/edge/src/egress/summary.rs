@@ -202,7 +202,7 @@ impl Egress {
         }
         registry.register(
             "route_compared_responses",
-            "Responses whose goodput tells what choosing the way gains",
+            "Responses whose goodput shows the gain of choosing the way",
             responses,
         );
         registry.register(

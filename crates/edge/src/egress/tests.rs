@@ -27,7 +27,7 @@ use agent::{Agent, MARK_A, MARK_B, path, verdict};
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a configuration asks for.
+/// Egress as a configuration asks for it.
 fn open(config: &Config, classes: Classes) -> Option<Arc<Egress>> {
     let journal = config.state.dir.is_some();
     let clock = Clock::start();
@@ -438,7 +438,7 @@ async fn a_silent_path_is_left_at_once() {
         "transit-b",
         "and is avoided by others"
     );
-    // What delivers is not left for the first pause, since the other one is known to be lost.
+    // A path that delivers is not left for the first pause, since the other one is known to be lost.
     for false_alarm in [false, true] {
         connection.stalled();
         connection.update(Session(0).into());

@@ -41,7 +41,7 @@ pub(crate) struct QuicMeter<T = Quinn> {
     conn: Arc<Conn>,
     quic: T,
     marks: Arc<Marks>,
-    /// What its congestion control was last set to.
+    /// Settings that its congestion control was last given.
     settings: Settings,
     acknowledged: Arc<Acknowledged>,
     awaiting: VecDeque<(Exchange, Stopped)>,
@@ -62,7 +62,7 @@ pub(crate) struct QuicMeter<T = Quinn> {
     nudges: u32,
 }
 
-/// What the packets of a connection bear while it is steered.
+/// Marks of a connection's packets while it is steered.
 struct Steered {
     marks: Arc<Marks>,
     destination: SocketAddr,

@@ -102,7 +102,7 @@ impl Reporter {
         self.blurred = true;
     }
 
-    /// What there is to observe now; `idle` when no response is under way, `over` at the
+    /// Observations that there are now; `idle` when no response is under way, `over` at the
     /// connection's end.
     pub(crate) fn observations(
         &mut self,

@@ -13,7 +13,7 @@ const PART: Duration = Duration::from_secs(1);
 /// is not the route's.
 const STARVED: u32 = 20;
 
-/// What a meter sees of its connection.
+/// State of a connection as its meter sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouteSample<'a> {
     pub(super) now: Instant,

@@ -370,7 +370,7 @@ impl Watch {
         self.patience.0.max(of_path).max(of_queue)
     }
 
-    /// What makes a packet overdue that was sent so long ago.
+    /// Time after which a packet that was sent so long ago is overdue.
     fn late(&self, flight: &Flight) -> Duration {
         match self.paths.rtt(flight) {
             Some(rtt) if self.alarm.is_none() => rtt + self.patience(flight).max(4 * flight.rttvar),

@@ -147,7 +147,7 @@ impl<T: TcpTransport> TcpMeter<T> {
         self.load = Load::default();
         self.await_acknowledgement();
         for (end, _) in &mut self.awaiting {
-            // What says goodbye after a response, the client may not wait for.
+            // A client may not wait for the protocol's goodbye after a response.
             *end = end.saturating_sub(GOODBYE);
         }
         let patience = clock::now() + CLOSE_PATIENCE;
@@ -352,7 +352,7 @@ impl<T: TcpTransport> TcpMeter<T> {
         }
     }
 
-    /// What it watches.
+    /// The socket that it watches.
     pub(crate) const fn socket(&self) -> &Arc<T> {
         &self.socket
     }

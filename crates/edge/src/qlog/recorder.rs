@@ -1,4 +1,4 @@
-//! What quinn writes of one connection, record by record.
+//! Records that quinn writes of one connection, one by one.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};

@@ -56,7 +56,7 @@ pub(crate) struct LimitedBody {
     outcome: Arc<AtomicU8>,
     uploads: Arc<UploadWindow>,
     rest: Rest,
-    /// What `rest` becomes once something was read.
+    /// State that `rest` gets once something was read.
     read_on: Rest,
 }
 

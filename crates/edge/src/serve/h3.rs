@@ -128,7 +128,7 @@ async fn run(
     Ok(())
 }
 
-/// What a connection allows its client.
+/// Limits of a connection for its client.
 fn config(service: &Service) -> Config {
     let limits = &service.limits;
     Config {
@@ -159,7 +159,7 @@ fn close(quic: &quinn::Connection, code: Code, reason: &str) {
     quic.close(code, reason.as_bytes());
 }
 
-/// What a connection waits for.
+/// Event that a connection waits for.
 // Lives for a moment on the stack; a box would cost an allocation a request.
 #[allow(clippy::large_enum_variant)]
 enum Event {

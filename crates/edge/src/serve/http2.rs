@@ -40,7 +40,7 @@ type Io = Calm<FlushedByDriver<MeteredIo>>;
 pub(super) struct Http2 {
     answerer: Arc<Answerer>,
     state: State,
-    /// What streams shall have, where they do not have it yet.
+    /// Window that streams shall have, where they do not have it yet.
     stream_window: Option<u32>,
     stopping: bool,
 }

@@ -33,7 +33,7 @@ use hikyaku_content::Peer;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// What it takes at most to end a connection in order.
+/// Time that it takes at most to end a connection in order.
 const ORDERLY_END: Duration = Duration::from_secs(1);
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
@@ -90,7 +90,7 @@ impl QuicConfig {
         })
     }
 
-    /// What an endpoint needs before it knows who comes.
+    /// Settings that an endpoint needs before it knows who comes.
     pub(crate) fn endpoint(&self) -> quinn::ServerConfig {
         self.server.clone()
     }

@@ -39,7 +39,7 @@ struct Found {
     kind: Kind,
 }
 
-/// What a URL at some place is for.
+/// Purpose of a URL at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Before a colon or a block: a selector, or the name of a property.

@@ -88,7 +88,7 @@ impl Rewriter {
     }
 }
 
-/// What the rewriter has given out.
+/// Bytes that the rewriter has given out.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 

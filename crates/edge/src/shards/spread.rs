@@ -15,7 +15,7 @@ use super::csp::{Policies, Target};
 pub(super) struct Spread {
     shards: Arc<Shards>,
     page: Url,
-    /// What relative references are relative to.
+    /// URL that relative references are relative to.
     base: Url,
     base_given: bool,
     /// Of the page's own host and of the first shards, by connection.
