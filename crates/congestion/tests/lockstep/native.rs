@@ -84,43 +84,27 @@ const STATE_WORDS: usize = 17;
 
 impl State {
     fn from_words(words: [u64; STATE_WORDS]) -> Self {
-        let [
-            decision,
-            round,
-            doubt_left,
-            probing,
-            of_probe,
-            drains,
-            interval,
-            startup,
-            evidence,
-            calm_acked,
-            calm_lost,
-            min_rtt,
-            queue_least,
-            rate,
-            last_rate,
-            growing,
-            bdp,
-        ] = words;
+        // In this order, which is that of the struct's fields.
+        let mut words = words.into_iter();
+        let mut next = || words.next().expect("a word for each field");
         Self {
-            decision,
-            round,
-            doubt_left,
-            probing,
-            of_probe,
-            drains,
-            interval,
-            startup,
-            evidence,
-            calm_acked,
-            calm_lost,
-            min_rtt,
-            queue_least,
-            rate,
-            last_rate,
-            growing,
-            bdp,
+            decision: next(),
+            round: next(),
+            doubt_left: next(),
+            probing: next(),
+            of_probe: next(),
+            drains: next(),
+            interval: next(),
+            startup: next(),
+            evidence: next(),
+            calm_acked: next(),
+            calm_lost: next(),
+            min_rtt: next(),
+            queue_least: next(),
+            rate: next(),
+            last_rate: next(),
+            growing: next(),
+            bdp: next(),
         }
     }
 }
