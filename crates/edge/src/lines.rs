@@ -292,53 +292,53 @@ mod tests {
     #[test]
     fn a_full_disk_tears_no_line_and_loses_those_beyond_the_queue() {
         let (disk, counts) = (Disk::default(), Arc::default());
-        let (watch, told) = channel();
+        let (watch, reports) = channel();
         disk.free(13);
         let lines = Lines::start(disk.clone(), 4, &counts, Told(watch)).unwrap();
         assert!(lines.send("first".to_owned()));
         assert!(lines.send("second line".to_owned()));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(None));
         let sent: Vec<bool> = (0..20).map(|n| lines.send(format!("line {n}"))).collect();
         let lost = sent.iter().filter(|&&taken| !taken).count() as u64;
         assert!(lost >= 16 - 4, "{lost}");
         assert_eq!(counts.lost(), lost);
         assert_eq!(disk.text(), "first\nsecond ");
         disk.free(1000);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(lost)));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(Some(lost)));
         assert_eq!(counts.settle(PATIENCE), 0);
         let mut want = "first\nsecond line\n".to_owned();
         for (n, _) in sent.iter().enumerate().filter(|(_, taken)| **taken) {
             want += &format!("line {n}\n");
         }
         assert_eq!(disk.text(), want);
-        assert!(told.try_recv().is_err(), "told more than once");
+        assert!(reports.try_recv().is_err(), "reported more than once");
     }
 
     #[test]
     fn lines_that_nobody_reads_are_counted_and_end() {
         let counts = Arc::default();
-        let (watch, told) = channel();
+        let (watch, reports) = channel();
         let lines = Lines::start(Broken, 16, &counts, Told(watch)).unwrap();
         for _ in 0..10 {
             lines.send("line".to_owned());
         }
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(None));
         assert_eq!(counts.settle(PATIENCE), 0);
         assert_eq!(counts.lost(), 10);
         drop(lines);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(10)));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(Some(10)));
     }
 
     #[test]
     fn a_writer_that_nobody_sends_to_gives_up_lines_it_can_not_write() {
         let (disk, counts) = (Disk::default(), Arc::default());
-        let (watch, told) = channel();
+        let (watch, reports) = channel();
         let lines = Lines::start(disk, 4, &counts, Told(watch)).unwrap();
         lines.send("line".to_owned());
         lines.send("line".to_owned());
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(None));
         drop(lines);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(2)));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(Some(2)));
         assert_eq!((counts.lost(), counts.waiting()), (2, 0));
     }
 

@@ -299,15 +299,15 @@ impl Trouble {
     }
 
     fn is_news(&self, text: &str, now: Instant) -> bool {
-        let mut told = self.0.lock();
-        told.retain(|(_, at)| now.saturating_duration_since(*at) < LOG_AGAIN);
-        if told.iter().any(|(before, _)| before == text) {
+        let mut logged = self.0.lock();
+        logged.retain(|(_, at)| now.saturating_duration_since(*at) < LOG_AGAIN);
+        if logged.iter().any(|(before, _)| before == text) {
             return false;
         }
-        if told.len() == MAX_TROUBLES {
-            told.pop_front();
+        if logged.len() == MAX_TROUBLES {
+            logged.pop_front();
         }
-        told.push_back((text.to_owned(), now));
+        logged.push_back((text.to_owned(), now));
         true
     }
 }

@@ -287,13 +287,13 @@ mod tests {
             (both.size, both.duration),
             (6000, Duration::from_millis(500))
         );
-        assert_eq!(outcome(&mut reporter, true), None, "told once");
+        assert_eq!(outcome(&mut reporter, true), None, "reported once");
         reporter.on_exchange(&exchange(700, 1000), at(800), false);
         assert_eq!(outcome(&mut reporter, true), None, "given up");
 
         reporter.blur();
         reporter.on_exchange(&exchange(820, 1000), at(840), true);
-        assert_eq!(outcome(&mut reporter, true), None, "not told apart");
+        assert_eq!(outcome(&mut reporter, true), None, "not distinguished");
         reporter.on_exchange(&exchange(850, 1000), at(870), true);
         let next = outcome(&mut reporter, true).map(|outcome| outcome.size);
         assert_eq!(next, Some(1000), "only those");

@@ -8,8 +8,8 @@ fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
     let client = "192.0.2.7".parse().unwrap();
     let explained = edge.egress.explain(client, mptcp, Session(0).into());
     let of = |of: &RoutesExplanation| (of.class.clone(), of.long);
-    let told: Vec<_> = explained.iter().map(of).collect();
-    let told: Vec<_> = told
+    let found: Vec<_> = explained.iter().map(of).collect();
+    let found: Vec<_> = found
         .iter()
         .map(|(class, long)| (&class[..], *long))
         .collect();
@@ -19,10 +19,10 @@ fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
         ("bulk", false),
         ("bulk", true),
     ];
-    assert_eq!(told, classes);
+    assert_eq!(found, classes);
     let of_bulk = explained.into_iter().find(|of| of.class == "bulk").unwrap();
-    let told = of_bulk.routes.into_iter();
-    told.map(|told| (told.route, told.verdict_code)).collect()
+    let routes = of_bulk.routes.into_iter();
+    routes.map(|it| (it.route, it.verdict_code)).collect()
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn each_of_the_agents_paths_has_its_verdict() {
     let edge = Edge::start(&agent, &["policy.holdback=0", "policy.exploration=0"]);
     let connection = edge.connection("192.0.2.7", Some(77));
     let client = "192.0.2.7".parse().unwrap();
-    until("the agent has told of the client", || {
+    until("the agent has answered for the client", || {
         edge.name(&connection);
         !edge
             .egress
@@ -40,7 +40,7 @@ async fn each_of_the_agents_paths_has_its_verdict() {
             .is_empty()
     })
     .await;
-    let told = |verdicts: &[(&str, &str)]| -> Vec<(String, String)> {
+    let pairs = |verdicts: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = verdicts.iter();
         owned
             .map(|(route, code)| ((*route).to_owned(), (*code).to_owned()))
@@ -48,13 +48,13 @@ async fn each_of_the_agents_paths_has_its_verdict() {
     };
     assert_eq!(
         verdicts(&edge, true),
-        told(&[
+        pairs(&[
             ("plain", "chosen"),
             ("transit-b", "unreachable"),
             ("aggregate", "too_few_samples")
         ])
     );
     agent.send("path", &path("transit-b", "down", MARK_B, &[]));
-    let without = told(&[("plain", "chosen"), ("transit-b", "not_up")]);
+    let without = pairs(&[("plain", "chosen"), ("transit-b", "not_up")]);
     until("the path is down", || verdicts(&edge, false) == without).await;
 }

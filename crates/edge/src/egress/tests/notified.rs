@@ -14,7 +14,7 @@ async fn goodput_is_compared_with_that_of_clients_held_back() {
     let edge = Edge::start(&agent, &["policy.holdback=0", "policy.exploration=0"]);
     let client = "192.0.2.7".parse().unwrap();
     let connection = edge.connection("192.0.2.7", None);
-    until("the agent has told of the client", || {
+    until("the agent has answered for the client", || {
         edge.name(&connection);
         edge.egress.lookups.known(client).is_some()
     })
@@ -40,13 +40,15 @@ async fn goodput_is_compared_with_that_of_clients_held_back() {
 
     let mut registry = Registry::default();
     edge.egress.register(&mut registry);
-    let mut told = String::new();
-    text::encode(&mut told, &registry).unwrap();
+    let mut exposition = String::new();
+    text::encode(&mut exposition, &registry).unwrap();
     let value = |name: &str, group: &str| -> f64 {
         let series = format!("route_compared_{name}_total{{group=\"{group}\"}} ");
-        let value = told.lines().find_map(|line| line.strip_prefix(&series));
+        let value = exposition
+            .lines()
+            .find_map(|line| line.strip_prefix(&series));
         value
-            .unwrap_or_else(|| panic!("{series} in {told}"))
+            .unwrap_or_else(|| panic!("{series} in {exposition}"))
             .parse()
             .unwrap()
     };

@@ -133,9 +133,9 @@ fn needless_retransmissions_show_a_false_alarm() {
         };
         assert_eq!(of_kind(resumed), Some(260));
         let patience = watch.patience.0;
-        let told = of_kind(|signal| matches!(signal, Signal::Delivered));
-        assert_eq!(told.is_some(), patience > MIN_PATIENCE);
-        told
+        let delivered = of_kind(|signal| matches!(signal, Signal::Delivered));
+        assert_eq!(delivered.is_some(), patience > MIN_PATIENCE);
+        delivered
     };
     assert_eq!(delivered(40), Some(300));
     assert_eq!(delivered(20), Some(300));
