@@ -37,6 +37,19 @@ use hikyaku_content::Peer;
 /// neighbours, may have brought samples and outcomes since.
 const DECISION_AGE: Duration = Duration::from_secs(1);
 
+/// A connection whose handshake is complete.
+pub(crate) struct Opening {
+    pub(crate) peer: Peer,
+    /// The congestion control that it uses.
+    pub(crate) congestion: Congestion,
+    /// For connections that the kernel does not pace.
+    pub(crate) pacer: Option<Arc<Pacer>>,
+    pub(crate) mptcp: Mptcp,
+    pub(crate) memory: Memory,
+    /// Whether the client has shown that it receives at its address.
+    pub(crate) validated: bool,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
@@ -67,40 +80,34 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides. `pacer` is for those that the kernel does not pace. Unless the client's address is
-    /// `validated`, nothing is learnt until [`Conn::validate`].
-    pub(crate) fn open(
-        shared: Arc<Shared>,
-        peer: Peer,
-        congestion: Congestion,
-        pacer: Option<Arc<Pacer>>,
-        mptcp: Mptcp,
-        memory: Memory,
-        validated: bool,
-    ) -> Arc<Self> {
-        let version = peer.version;
-        let epoch = shared.clients.epoch(peer.remote.ip());
-        let decision = match validated {
-            true => shared.clients.decide(peer.remote.ip()),
-            false => shared.clients.preview(peer.remote.ip()),
+    /// Opens the account of a connection, and decides. Unless the client's address is validated, nothing
+    /// is learnt until [`Conn::validate`].
+    pub(crate) fn open(shared: Arc<Shared>, opening: Opening) -> Arc<Self> {
+        let version = opening.peer.version;
+        let remote = opening.peer.remote.ip();
+        let epoch = shared.clients.epoch(remote);
+        let decision = match opening.validated {
+            true => shared.clients.decide(remote),
+            false => shared.clients.preview(remote),
         };
+        let Memory { account, uploads } = opening.memory;
         let ledger = match shared.egress {
             Some(_) => Ledger::watched(),
             None => Ledger::default(),
         };
-        let Memory { account, uploads } = memory;
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
-            let ends = (peer.remote.ip().to_canonical(), peer.local);
+            let ends = (remote.to_canonical(), opening.peer.local);
             let meter: Arc<Ledger> = Arc::clone(&ledger);
-            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.visit())
+            ConnRoute::open(
+                Arc::clone(egress),
+                ends,
+                opening.mptcp,
+                meter,
+                decision.visit(),
+            )
         });
-        shared.metrics.on_open(version);
-        shared.metrics.on_decision(&decision.reason);
-        shared
-            .metrics
-            .on_congestion(version.transport(), congestion);
+        count(&shared, version, &decision, opening.congestion);
         let most = match version {
             // The kernel's window follows the path by itself.
             Version::H1 => FIRST_WINDOW,
@@ -108,17 +115,17 @@ impl Conn {
         };
         let conn = Arc::new(Self {
             uploads: Arc::new(UploadWindow::new(uploads, most)),
-            choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
-            congestion: AtomicU8::new(congestion as u8),
-            peer,
+            choice: ArcSwap::from_pointee(Choice::new(decision, &opening.peer, epoch)),
+            congestion: AtomicU8::new(opening.congestion as u8),
+            peer: opening.peer,
             ledger,
             shared,
             opened: clock::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
-            validated: AtomicBool::new(validated),
-            pacer,
+            validated: AtomicBool::new(opening.validated),
+            pacer: opening.pacer,
             route,
             account,
         });
@@ -265,11 +272,9 @@ impl Conn {
         if !self.is_validated() {
             return;
         }
-        let on_trial = self
-            .route
-            .as_ref()
-            .is_some_and(|route| route.is_experiment());
-        let counts = |it: &Observation| !(on_trial && matches!(it, Observation::Outcome(_)));
+        // Asked for outcomes alone, which are few: the answer takes the route's lock.
+        let on_trial = || self.route.as_ref().is_some_and(|it| it.is_experiment());
+        let counts = |it: &Observation| !matches!(it, Observation::Outcome(_)) || !on_trial();
         let mut any = false;
         for observation in observations.filter(counts) {
             self.shared.clients.observe(self.client(), &observation);
@@ -346,6 +351,14 @@ impl Conn {
             route.reroute();
         }
     }
+}
+
+/// Counts a connection that opens.
+fn count(shared: &Shared, version: Version, decision: &Decision, congestion: Congestion) {
+    let metrics = &shared.metrics;
+    metrics.on_open(version);
+    metrics.on_decision(&decision.reason);
+    metrics.on_congestion(version.transport(), congestion);
 }
 
 impl Drop for Conn {

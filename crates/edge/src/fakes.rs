@@ -2,20 +2,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hikyaku_core::client::sample::{Observation, TransportSample};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
+use http::{Request, Response};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::conn::Conn;
+use crate::conn::{Conn, Opening};
 use crate::events::Event;
+use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
 use crate::secrets::Secrets;
 use crate::sections::{AccessTarget, Limits, Timeouts};
@@ -23,6 +27,7 @@ use crate::serve::{Service, Site};
 use crate::shared::{Shared, Terms};
 use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Resumption, Source};
+use crate::transport::Snapshot;
 use hikyaku_content::{Content, Files, FilesConfig, Peer};
 
 /// Its client.
@@ -127,8 +132,15 @@ impl Server {
         };
         let shared = Arc::clone(&self.shared);
         let memory = admission.memory(1 << 20, &self.site.service().limits);
-        let (cubic, mptcp) = (Congestion::Cubic, Mptcp::None);
-        Conn::open(shared, peer, cubic, None, mptcp, memory, validated)
+        let opening = Opening {
+            peer,
+            congestion: Congestion::Cubic,
+            pacer: None,
+            mptcp: Mptcp::None,
+            memory,
+            validated,
+        };
+        Conn::open(shared, opening)
     }
 
     /// The value of a metric with these labels.
@@ -177,6 +189,16 @@ impl Watch {
             .collect()
     }
 
+    /// Whether the responses so far were complete, and their times in ms.
+    pub(crate) fn responses(&mut self) -> Vec<(bool, u64)> {
+        let responses = self.take("response");
+        let ended = responses.iter().map(|event| {
+            let complete = event["complete"].as_bool().unwrap();
+            (complete, event["duration_us"].as_u64().unwrap() / 1000)
+        });
+        ended.collect()
+    }
+
     /// UDP events so far.
     pub(crate) fn udp(&mut self) -> Vec<String> {
         let events = self.take("udp");
@@ -207,4 +229,30 @@ pub(crate) fn sample() -> Observation {
         delivery_rate: Some(Rate::from_mbps(50)),
         app_limited: false,
     })
+}
+
+/// Counters of a connection whose handshake is complete, over a path of 20 ms.
+pub(crate) fn first_snapshot() -> Snapshot {
+    Snapshot {
+        packets_sent: 5,
+        min_rtt: Duration::from_millis(20),
+        srtt: Duration::from_millis(20),
+        ..Snapshot::default()
+    }
+}
+
+/// Begins a response.
+pub(crate) fn request(conn: &Conn) -> Ticket {
+    let mut ticket = conn.ledger.open(&Request::get("/").body(()).unwrap());
+    ticket.answered(&Response::new(()));
+    ticket
+}
+
+/// Lets a connection's task run for a time, which polls its meter.
+pub(crate) async fn run(ms: u64, mut poll: impl FnMut(&mut Context<'_>)) {
+    let driving = std::future::poll_fn(|cx| {
+        poll(cx);
+        Poll::<()>::Pending
+    });
+    let _ = tokio::time::timeout(Duration::from_millis(ms), driving).await;
 }

@@ -89,6 +89,14 @@ struct Rules {
 }
 
 impl Rules {
+    /// Wishes of a class, in each phase of a response whose quality counts for it.
+    fn wanted_in_phases(&self, class: ClassId) -> impl Iterator<Item = (ClassId, Wants)> + use<> {
+        let criterion = self.classes.wants(class);
+        let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
+        let phases = std::iter::once(Phase::Startup).chain(long);
+        phases.map(move |phase| (class, Wants { criterion, phase }))
+    }
+
     /// Wishes of content for a route to a client.
     fn wants(&self, content: Content, view: &RouteView) -> Wants {
         Wants {
@@ -314,18 +322,9 @@ impl Egress {
                 (visit, SEED),
             )
         };
-        let wanted = |class: ClassId| {
-            let criterion = rules.classes.wants(class);
-            let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
-            let phases = std::iter::once(Phase::Startup).chain(long);
-            phases.map(move |phase| (class, Wants { criterion, phase }))
-        };
-        rules
-            .classes
-            .ids()
-            .flat_map(wanted)
-            .map(explained)
-            .collect()
+        let classes = rules.classes.ids();
+        let wanted = classes.flat_map(|class| rules.wanted_in_phases(class));
+        wanted.map(explained).collect()
     }
 
     /// The records of client ASes, those seen last first, at most `limit`.

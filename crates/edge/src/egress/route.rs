@@ -64,6 +64,19 @@ struct Chosen {
     hint: Option<Hint>,
 }
 
+impl Chosen {
+    /// The way of a new connection to this `local` address, which may be the EPE address of a path.
+    fn first(egress: &Egress, local: IpAddr, decided: Decided) -> Self {
+        Self {
+            route: native(egress, local).map_or(Route::Plain, Route::Steered),
+            decided,
+            stalled: Vec::new(),
+            failover: None,
+            hint: None,
+        }
+    }
+}
+
 /// A way that was taken because of a stall.
 #[derive(Clone, Copy, Debug)]
 struct Failover {
@@ -106,13 +119,7 @@ impl ConnRoute {
         let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
         egress.counts.mptcp(mptcp, drawn);
         let route = Arc::new(Self {
-            chosen: Mutex::new(Chosen {
-                route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
-                decided,
-                stalled: Vec::new(),
-                failover: None,
-                hint: None,
-            }),
+            chosen: Mutex::new(Chosen::first(&egress, local.ip(), decided)),
             client,
             local,
             mptcp,
