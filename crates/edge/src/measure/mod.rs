@@ -12,6 +12,7 @@ mod info;
 mod io;
 mod keep_alive;
 mod kernel;
+mod next_look;
 mod patience;
 mod quic;
 mod quinn;

@@ -17,8 +17,8 @@ use super::quinn::{Counts, QuicTransport, Quinn};
 use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
-use super::watcher::Watcher;
-use super::{Exchange, Load, Patience, Signal, Snapshot, Terms};
+use super::watcher::{Watcher, report};
+use super::{Exchange, Load, Patience, Snapshot, Terms};
 use crate::clock;
 use crate::conn::Conn;
 use crate::marked::Marks;
@@ -271,17 +271,9 @@ impl<T: QuicTransport> QuicMeter<T> {
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
         while let Some(signal) = watching.poll(cx, || Some(self.conn.of_path(self.quic.flight()?)))
         {
-            match signal {
-                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
-                    self.steer();
-                    self.failover();
-                }
-                Signal::Stalled(_) => {}
-                Signal::Resumed {
-                    silent,
-                    false_alarm,
-                } => self.conn.resumed(silent, false_alarm),
-                Signal::Delivered => self.conn.delivered(),
+            if report(&self.conn, &signal) {
+                self.steer();
+                self.failover();
             }
         }
         self.watcher = watcher;

@@ -14,7 +14,7 @@ use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
-use super::watcher::Watcher;
+use super::watcher::{Watcher, report};
 use super::{
     Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport, Terms,
 };
@@ -303,19 +303,12 @@ impl<T: TcpTransport> TcpMeter<T> {
         let mut watcher = self.watcher.take();
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
         while let Some(signal) = watching.poll(cx, || self.flight()) {
-            match signal {
-                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
-                    self.steer();
-                    if self.socket.failover() {
-                        self.conn.shared.metrics.on_failover(Transport::Tcp);
-                    }
-                }
-                Signal::Stalled(_) => {}
-                Signal::Resumed {
-                    silent,
-                    false_alarm,
-                } => self.conn.resumed(silent, false_alarm),
-                Signal::Delivered => self.conn.delivered(),
+            if !report(&self.conn, &signal) {
+                continue;
+            }
+            self.steer();
+            if self.socket.failover() {
+                self.conn.shared.metrics.on_failover(Transport::Tcp);
             }
         }
         self.watcher = watcher;
