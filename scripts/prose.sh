@@ -21,7 +21,9 @@ documents() {
 }
 
 # sources: every file whose comments are checked, and the texts of experiments
-sources() { git ls-files -- 'crates/*/src/*.rs' 'egress/*.go' 'experiments/*.toml'; }
+sources() {
+    git ls-files -- 'crates/*/src/*.rs' 'crates/*/tests/*.rs' 'crates/*/benches/*.rs' 'egress/*.go' 'conf/*.toml' 'experiments/*.toml'
+}
 
 check_documents() {
     (($# == 0)) || "$TOOLS/vale" --output line "$@"

@@ -76,14 +76,21 @@ const resolveInterval = time.Second
 
 // watchNextHops has next hops followed, until ctx ends.
 func (b *Border) watchNextHops(ctx context.Context) {
-	tick := time.NewTicker(resolveInterval)
+	every(ctx, resolveInterval, func() {
+		b.post(ctx, func(context.Context) { b.locked(b.planner.ResolveAgain) })
+	})
+}
+
+// every calls do after each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			b.post(ctx, func(context.Context) { b.locked(b.planner.ResolveAgain) })
+			do()
 		}
 	}
 }

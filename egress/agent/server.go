@@ -123,16 +123,9 @@ func (s *Server) watchBorders(ctx context.Context) {
 		return
 	}
 	defer d.close()
-	tick := time.NewTicker(borderCheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, borderCheck, func() {
 		s.post(ctx, func(context.Context) { s.locked(func() { s.checkBorders(d) }) })
-	}
+	})
 }
 
 // unreachable blocks a path whose border cannot be reached.

@@ -188,7 +188,7 @@ func TestRequestsThatAreNotServed(t *testing.T) {
 	}
 }
 
-// What changes something can fail for a reason that nobody foresaw.
+// Changes fail also for reasons that nobody foresaw.
 func TestFailuresOfChangesAreDescribed(t *testing.T) {
 	for _, c := range []struct{ method, pattern, path, body string }{
 		{"PUT", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", `{}`},

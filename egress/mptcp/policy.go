@@ -167,8 +167,8 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 		}
 		entry := Use{Path: use.Path, Addr: addr, Backup: use.Backup}
 		if use.Path == routes.Best && !rule.UseBest && c.keepsInitial() {
-			// What became the best path since carries data while the initial subflow
-			// may still lead nowhere: routing may follow BGP later, or not at all.
+			// A path that became the best since may carry data while the initial subflow leads
+			// nowhere. Routing may follow BGP later, or not at all.
 			if paths[i].State != PathDown && c.hasSubflow(addr) {
 				d.Keep = append(d.Keep, entry)
 			}

@@ -121,22 +121,22 @@ impl Adaptive {
             .newest
             .take()
             .and_then(|newest| self.delivery.on_end_acks(now, newest, in_flight, limited));
-        let mut reports = false;
+        let mut has_news = false;
         if let Some(sample) = sample {
             self.handle.sampled(sample.rate as u64, sample.limited);
             let delivered = self.delivery.delivered();
             let round_ended = self.path.on_sample(now, &sample, delivered);
             self.inner
                 .sampled(now, &sample, round_ended, in_flight, acked, &self.path);
-            reports = round_ended;
+            has_news = round_ended;
         }
         self.inner.acks_ended(largest);
         if let Some((generation, settings)) = self.handle.changed_since(self.generation) {
             self.generation = generation;
             self.adopt(now, settings);
-            reports = true;
+            has_news = true;
         }
-        if reports {
+        if has_news {
             self.handle.publish(&self.state());
         }
     }

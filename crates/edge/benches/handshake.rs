@@ -1,5 +1,5 @@
-//! What a connection costs the server: CPU time for a full and for a resumed handshake, each with one
-//! request of HTTP/1.1, or with none over QUIC.
+//! Cost of a connection for the server: CPU time for a full and for a resumed handshake. Each has one
+//! request of HTTP/1.1, or none over QUIC.
 //!
 //! `cargo bench -p hikyaku-edge --bench handshake`; RSA needs the program `openssl`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]

@@ -2,8 +2,8 @@
  *
  * All that a connection has in flight when its path becomes a black hole fills its window, and the
  * kernel waits for its timers before it sends anything over another path. A socket that is given this
- * control and its former one again sends new data at once; what the receiver says of them tells the
- * kernel what is lost (RFC 8985). */
+ * control and its former one again sends new data at once; the receiver's answers to them show the
+ * kernel which packets are lost (RFC 8985). */
 #pragma once
 
 /* What every sender may send on a path that it does not know (RFC 6928 §2). */

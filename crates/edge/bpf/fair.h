@@ -2,7 +2,7 @@
  * come without a queue. The same rule as that of QUIC (`crates/congestion/src/floor.rs`, which
  * explains it), in whole numbers.
  *
- * ssthresh does nothing: losses are answered in cong_control, where a rate sample tells when the
+ * ssthresh does nothing: losses are answered in cong_control, where a rate sample shows when the
  * acknowledged packet was sent, since TCP's recovery can last for many rounds. */
 #pragma once
 
@@ -54,7 +54,7 @@ static __always_inline bool overflowing(struct flow *flow)
 }
 
 /* The window that a loss answers to. Slow start has sent up to twice of what fits into path and queue when
- * it is told of the overflow: 0.7 of that would overflow them again. */
+ * it learns of the overflow: 0.7 of that would overflow them again. */
 static __always_inline __u64 overflowed(struct flow *flow)
 {
 	__u64 flight = path_flight(flow);
@@ -133,8 +133,8 @@ static __always_inline __u32 earned(struct flow *flow)
 	return flow->inner - min64(flow->unearned, flow->inner);
 }
 
-/* Jumps to half of what is known once the first RTT agrees (draft-ietf-tsvwg-careful-resume), and
- * otherwise goes back to what CUBIC would have. */
+/* Jumps to half of the known window once the first RTT agrees (RFC 9959), and otherwise goes
+ * back to what CUBIC would have. */
 static __always_inline void resume(struct flow *flow, struct tcp_sock *tp,
 				   const struct rate_sample *rs)
 {

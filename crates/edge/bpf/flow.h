@@ -80,7 +80,7 @@ struct flow {
 	__u32 cut_at;
 	__u32 jump_at;
 	__u32 jump_before;
-	/* Until the first RTT tells whether it is the same path; and packets of the window until then
+	/* Until the first RTT shows whether it is the same path; and packets of the window until then
 	 * that CUBIC would not have begun with. */
 	__u32 known_min_rtt;
 	__u64 known_bdp;

@@ -12,7 +12,7 @@ enum {
 	SHORT_QUEUE_PART = 5,
 	SHORT_QUEUE_LEAST = 1000,
 	SHORT_QUEUE_MOST = 2000,
-	/* RTTs that tell together whether slow start has filled the path (RFC 9406 §4.3, N_RTT_SAMPLE), and
+	/* RTTs that show together whether slow start has filled the path (RFC 9406 §4.3, N_RTT_SAMPLE), and
 	 * what their least has to rise by: an eighth, within limits in microseconds. */
 	RTT_BLOCK = 8,
 	RISE_PART = 8,
@@ -109,7 +109,7 @@ static __always_inline void take_recent(struct flow *flow, __u32 rtt)
 }
 
 /* Whether RTTs have risen, by the least of the last 8 to 15: the first of a long round met no queue,
- * and would tell of it a round later. */
+ * and would show it a round later. */
 static __always_inline bool risen(struct flow *flow)
 {
 	__u32 rtt = min_rtt(flow);

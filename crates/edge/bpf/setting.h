@@ -1,4 +1,4 @@
-/* What the server tells the congestion controls; `crates/edge/src/tcp_cc/setting.rs` has the same. */
+/* Settings from the server for the congestion controls; `crates/edge/src/tcp_cc/setting.rs` has the same. */
 #pragma once
 
 struct setting {

@@ -96,8 +96,8 @@ static __always_inline void count_acked(struct flow *flow, __u32 packets)
 		flow->calm.acked += (__u64)packets * PARTS;
 }
 
-/* Losses that were `met` by a queue tell of the queue, which CUBIC answers; how many packets are lost
- * at other times than probes is told by all. */
+/* Losses that `met` a queue show the queue, which CUBIC answers. All losses count for the share of
+ * packets that are lost at other times than probes. */
 static __always_inline void count_lost(struct flow *flow, __u32 packets, bool met)
 {
 	if (!met)

@@ -1,4 +1,4 @@
-//! What acceptors do while they can't accept: the process is out of descriptors, or of memory.
+//! Waiting of acceptors while they can't accept: the process is out of descriptors, or of memory.
 
 use std::io;
 use std::time::Duration;

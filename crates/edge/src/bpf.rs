@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum LoadError {
-    #[error("this kernel tells nothing of its types (no {BTF}, CONFIG_DEBUG_INFO_BTF)")]
+    #[error("this kernel does not describe its types (no {BTF}, CONFIG_DEBUG_INFO_BTF)")]
     NoTypes,
     #[error("the kernel does not allow it: CAP_BPF and CAP_PERFMON are needed")]
     NotAllowed(#[source] libbpf_rs::Error),

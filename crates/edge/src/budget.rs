@@ -51,7 +51,7 @@ impl Pool {
     }
 }
 
-/// What the connections of an address share.
+/// Memory pools that the connections of an address share.
 #[derive(Clone, Debug)]
 pub(crate) struct Pools {
     pub(crate) address: Arc<Pool>,

@@ -1,4 +1,4 @@
-//! What led to an error.
+//! Errors in words, with their causes.
 
 /// An error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -39,11 +39,11 @@ pub(crate) struct Clients {
     epochs: Box<[AtomicU64]>,
     rules: ArcSwap<Rules>,
     clock: Clock,
-    /// What the store has not heard yet; `None` without one.
+    /// Keys that were forgotten, and that the store has not heard of yet; `None` without a store.
     forgotten: Option<Mutex<Vec<Key>>>,
 }
 
-/// What decisions are made by.
+/// Policy and model that decisions are made by.
 #[derive(Debug)]
 struct Rules {
     policy: Arc<PolicyConfig>,
@@ -153,7 +153,7 @@ impl Clients {
         decision
     }
 
-    /// What would be decided for a client, without keeping it.
+    /// Decision that a client would get now, without keeping it.
     pub(crate) fn preview(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
@@ -161,7 +161,7 @@ impl Clients {
         rules.decide(&view, now)
     }
 
-    /// What the sender of a client's next connection over `transport` shall do.
+    /// Settings for the sender of a client's next connection over `transport`.
     pub(crate) fn transport(&self, client: IpAddr, transport: Transport) -> TransportChoice {
         let now = self.clock.now();
         let rules = self.rules.load();
@@ -197,7 +197,7 @@ impl Clients {
         connections(&view, &rules.model, &rules.policy, decision, available)
     }
 
-    /// What the model in force was made from.
+    /// Description of the model in force: the data it was made from.
     pub(crate) fn model_description(&self) -> String {
         self.rules.load().model.file().description.clone()
     }

@@ -45,7 +45,7 @@ pub struct Config {
     pub classes: Vec<ClassConfig>,
     /// The model that predictions come from.
     pub model: ModelConfig,
-    /// What one client, and all of them, may use.
+    /// Resources that one client, and all of them, may use.
     pub limits: Limits,
     /// How long things may take.
     pub timeouts: Timeouts,

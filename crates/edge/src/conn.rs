@@ -1,4 +1,4 @@
-//! What the server keeps of one connection, whatever its transport.
+//! State of one connection, whatever its transport.
 
 mod choice;
 mod entry;
@@ -39,6 +39,19 @@ use hikyaku_content::Peer;
 /// neighbours, may have brought samples and outcomes since.
 const DECISION_AGE: Duration = Duration::from_secs(1);
 
+/// A connection whose handshake is complete.
+pub(crate) struct Opening {
+    pub(crate) peer: Peer,
+    /// The congestion control that it uses.
+    pub(crate) congestion: Congestion,
+    /// For connections that the kernel does not pace.
+    pub(crate) pacer: Option<Arc<Pacer>>,
+    pub(crate) mptcp: Mptcp,
+    pub(crate) memory: Memory,
+    /// Whether the client has shown that it receives at its address.
+    pub(crate) validated: bool,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
@@ -69,40 +82,34 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides. `pacer` is for those that the kernel does not pace. Unless the client's address is
-    /// `validated`, nothing is learnt until [`Conn::validate`].
-    pub(crate) fn open(
-        shared: Arc<Shared>,
-        peer: Peer,
-        congestion: Congestion,
-        pacer: Option<Arc<Pacer>>,
-        mptcp: Mptcp,
-        memory: Memory,
-        validated: bool,
-    ) -> Arc<Self> {
-        let version = peer.version;
-        let epoch = shared.clients.epoch(peer.remote.ip());
-        let decision = match validated {
-            true => shared.clients.decide(peer.remote.ip()),
-            false => shared.clients.preview(peer.remote.ip()),
+    /// Opens the account of a connection, and decides. Unless the client's address is validated, nothing
+    /// is learnt until [`Conn::validate`].
+    pub(crate) fn open(shared: Arc<Shared>, opening: Opening) -> Arc<Self> {
+        let version = opening.peer.version;
+        let remote = opening.peer.remote.ip();
+        let epoch = shared.clients.epoch(remote);
+        let decision = match opening.validated {
+            true => shared.clients.decide(remote),
+            false => shared.clients.preview(remote),
         };
+        let Memory { account, uploads } = opening.memory;
         let ledger = match shared.egress {
             Some(_) => Ledger::watched(),
             None => Ledger::default(),
         };
-        let Memory { account, uploads } = memory;
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
-            let ends = (peer.remote.ip().to_canonical(), peer.local);
+            let ends = (remote.to_canonical(), opening.peer.local);
             let meter: Arc<Ledger> = Arc::clone(&ledger);
-            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.visit())
+            ConnRoute::open(
+                Arc::clone(egress),
+                ends,
+                opening.mptcp,
+                meter,
+                decision.visit(),
+            )
         });
-        shared.metrics.on_open(version);
-        shared.metrics.on_decision(&decision.reason);
-        shared
-            .metrics
-            .on_congestion(version.transport(), congestion);
+        count(&shared, version, &decision, opening.congestion);
         let most = match version {
             // The kernel's window follows the path by itself.
             Version::H1 => FIRST_WINDOW,
@@ -112,20 +119,20 @@ impl Conn {
             uploads: Arc::new(UploadWindow::new(uploads, most)),
             choice: ArcSwap::from_pointee(Choice::new(
                 decision,
-                &peer,
+                &opening.peer,
                 epoch,
                 Experiments::default(),
             )),
-            congestion: AtomicU8::new(congestion as u8),
-            peer,
+            congestion: AtomicU8::new(opening.congestion as u8),
+            peer: opening.peer,
             ledger,
             shared,
             opened: clock::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
-            validated: AtomicBool::new(validated),
-            pacer,
+            validated: AtomicBool::new(opening.validated),
+            pacer: opening.pacer,
             route,
             account,
         });
@@ -169,7 +176,7 @@ impl Conn {
         &self.account
     }
 
-    /// What a response has to be held to, and by whom; `None` if by nobody.
+    /// Pacer and rate that responses have to be held to; `None` if there is no limit.
     pub(crate) fn pacing(&self) -> Option<(Arc<Pacer>, Rate)> {
         let pacer = self.pacer.as_ref()?;
         let rate = self.shared.clients.max_pacing_rate()?;
@@ -195,7 +202,7 @@ impl Conn {
         chosen
     }
 
-    /// What carries it.
+    /// Transport that carries the connection.
     pub(crate) const fn transport(&self) -> Transport {
         self.peer.version.transport()
     }
@@ -205,7 +212,7 @@ impl Conn {
         Congestion::ALL[usize::from(self.congestion.load(Ordering::Relaxed))]
     }
 
-    /// What its sender should do by now.
+    /// Settings that its sender should have by now.
     pub(crate) fn chosen(&self) -> TransportChoice {
         let choice = self.choice.load();
         let congestion = choice.decision.congestion.get(self.transport()).congestion;
@@ -276,7 +283,8 @@ impl Conn {
         if !self.is_validated() {
             return;
         }
-        // In an experiment with the route, load times say nothing of versions.
+        // In an experiment with the route, load times say nothing of versions. Asked for outcomes alone,
+        // which are few: the answer takes the route's lock.
         let tried_route = |during: &Range<Instant>| {
             let route = self.route.as_ref();
             route.is_some_and(|route| route.was_experiment(during))
@@ -366,6 +374,14 @@ impl Conn {
             route.reroute();
         }
     }
+}
+
+/// Counts a connection that opens.
+fn count(shared: &Shared, version: Version, decision: &Decision, congestion: Congestion) {
+    let metrics = &shared.metrics;
+    metrics.on_open(version);
+    metrics.on_decision(&decision.reason);
+    metrics.on_congestion(version.transport(), congestion);
 }
 
 impl Drop for Conn {

@@ -1,4 +1,4 @@
-//! What happens, for those who watch (`/v1/events`).
+//! Events for those who watch them (`/v1/events`).
 
 use std::net::IpAddr;
 

@@ -1,22 +1,26 @@
-//! What unit tests need of the rest of the server: all of it but sockets, under a clock that they stop.
+//! The rest of the server for unit tests: all of it but sockets, under a clock that they stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hikyaku_core::client::sample::{Observation, TransportSample};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
+use http::{Request, Response};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::conn::Conn;
+use crate::conn::{Conn, Opening};
 use crate::egress::Egress;
 use crate::events::Event;
+use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
 use crate::secrets::Secrets;
 use crate::sections::{AccessTarget, Limits, Timeouts};
@@ -24,6 +28,7 @@ use crate::serve::{Service, Site};
 use crate::shared::{Shared, Terms};
 use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Resumption, Source};
+use crate::transport::Snapshot;
 use hikyaku_content::{Content, Files, FilesConfig, Peer};
 
 /// Its client.
@@ -47,7 +52,7 @@ fn clock() -> Clock {
     Clock::starting_at(Timestamp::from_secs(1_800_000_000))
 }
 
-/// What a server keeps of clients, of which it knows nobody.
+/// Clients as a server keeps them, of which it knows nobody.
 pub(crate) fn clients(policy: &PolicyConfig, journal: bool) -> Clients {
     Clients::new(policy, 100_000, journal, model(), AVAILABLE, clock())
 }
@@ -138,8 +143,15 @@ impl Server {
         };
         let shared = Arc::clone(&self.shared);
         let memory = admission.memory(1 << 20, &self.site.service().limits);
-        let (cubic, mptcp) = (Congestion::Cubic, Mptcp::None);
-        Conn::open(shared, peer, cubic, None, mptcp, memory, validated)
+        let opening = Opening {
+            peer,
+            congestion: Congestion::Cubic,
+            pacer: None,
+            mptcp: Mptcp::None,
+            memory,
+            validated,
+        };
+        Conn::open(shared, opening)
     }
 
     /// The value of a metric with these labels.
@@ -157,7 +169,7 @@ impl Server {
         value.trim_start_matches("{}").trim().parse().unwrap()
     }
 
-    /// What happens from now on.
+    /// Watches the events from now on.
     pub(crate) fn watch(&self) -> Watch {
         Watch(self.shared.events.watch())
     }
@@ -188,7 +200,17 @@ impl Watch {
             .collect()
     }
 
-    /// What UDP events there were.
+    /// Whether the responses so far were complete, and their times in ms.
+    pub(crate) fn responses(&mut self) -> Vec<(bool, u64)> {
+        let responses = self.take("response");
+        let ended = responses.iter().map(|event| {
+            let complete = event["complete"].as_bool().unwrap();
+            (complete, event["duration_us"].as_u64().unwrap() / 1000)
+        });
+        ended.collect()
+    }
+
+    /// UDP events so far.
     pub(crate) fn udp(&mut self) -> Vec<String> {
         let events = self.take("udp");
         let name = |event: &Value| event["event"].as_str().unwrap().to_owned();
@@ -218,4 +240,30 @@ pub(crate) fn sample() -> Observation {
         delivery_rate: Some(Rate::from_mbps(50)),
         app_limited: false,
     })
+}
+
+/// Counters of a connection whose handshake is complete, over a path of 20 ms.
+pub(crate) fn first_snapshot() -> Snapshot {
+    Snapshot {
+        packets_sent: 5,
+        min_rtt: Duration::from_millis(20),
+        srtt: Duration::from_millis(20),
+        ..Snapshot::default()
+    }
+}
+
+/// Begins a response.
+pub(crate) fn request(conn: &Conn) -> Ticket {
+    let mut ticket = conn.ledger.open(&Request::get("/").body(()).unwrap());
+    ticket.answered(&Response::new(()));
+    ticket
+}
+
+/// Lets a connection's task run for a time, which polls its meter.
+pub(crate) async fn run(ms: u64, mut poll: impl FnMut(&mut Context<'_>)) {
+    let driving = std::future::poll_fn(|cx| {
+        poll(cx);
+        Poll::<()>::Pending
+    });
+    let _ = tokio::time::timeout(Duration::from_millis(ms), driving).await;
 }

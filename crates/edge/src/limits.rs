@@ -36,7 +36,7 @@ pub(crate) struct Connections {
 struct Places {
     /// Content in memory for its connections.
     memory: Arc<Pool>,
-    /// What its requests' bodies may take.
+    /// Memory that its requests' bodies may take.
     uploads: Arc<UploadMemory>,
     /// Connections, those in their handshake included.
     count: usize,
@@ -142,7 +142,7 @@ impl Connections {
     }
 }
 
-/// What a connection may hold in memory.
+/// Memory that a connection may hold.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// For responses.

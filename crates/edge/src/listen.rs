@@ -32,7 +32,7 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// What listens on one address.
+/// Sockets that listen on one address.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// The address, with the port that was chosen where 0 was asked for.
@@ -217,7 +217,7 @@ fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
 /// Whether the kernel offers `congestion` to TCP sockets of this process.
 ///
 /// # Errors
-/// What the kernel answered: `ENOENT` where it does not have it, `EPERM` where only
+/// The kernel's own error: `ENOENT` where it does not have it, `EPERM` where only
 /// privileged processes may choose it.
 pub(crate) fn probe_congestion(congestion: Congestion) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;

@@ -1,4 +1,4 @@
-//! What connections that are open do now, for those who ask.
+//! State of open connections, for those who ask.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -125,7 +125,7 @@ impl LiveConnection {
         }
     }
 
-    /// What it does now; `None` if it has just ended.
+    /// State of the connection now; `None` if it has just ended.
     pub(crate) fn look(&self) -> Option<OpenConnection> {
         let conn = self.conn.upgrade()?;
         let (window, floor, subflows) = match &self.transport {

@@ -61,7 +61,7 @@ pub(crate) struct Gauges {
     pub(crate) tasks: usize,
 }
 
-/// What a response said of HTTP/3.
+/// A response's statement on HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AltSvcAction {
     Advertise,
@@ -199,13 +199,17 @@ impl Metrics {
 
     /// Adds these counters to a [`registry`], but for those that need egress routes.
     pub(crate) fn register(&self, registry: &mut Registry, gauges: Gauges) {
-        self.register_traffic(registry, gauges.response_memory);
+        self.register_requests(registry);
+        self.register_connections(registry, gauges.response_memory);
+        self.register_response_time(registry);
         self.register_choice(registry, gauges.clients);
+        self.register_congestion(registry);
+        self.register_udp(registry);
         self.register_health(registry, gauges.tasks);
         self.register_store(registry);
     }
 
-    fn register_traffic(&self, registry: &mut Registry, response_memory: u64) {
+    fn register_requests(&self, registry: &mut Registry) {
         let mut requests = Vec::new();
         for version in Version::ALL {
             for (class, status) in STATUS_CLASSES.into_iter().enumerate() {
@@ -214,17 +218,15 @@ impl Metrics {
             }
         }
         counters(registry, "requests", "Requests answered", requests);
-        let by_version = |counters: &[AtomicU64; Version::ALL.len()]| {
-            Version::ALL
-                .map(|v| (vec![("version", v.name())], value(&counters[v.index()])))
-                .to_vec()
-        };
         counters(
             registry,
             "response_body_bytes",
             "Bytes of response bodies handed to the transport",
             by_version(&self.response_bytes),
         );
+    }
+
+    fn register_connections(&self, registry: &mut Registry, response_memory: u64) {
         counters(
             registry,
             "connections_opened",
@@ -242,6 +244,9 @@ impl Metrics {
             "Content of responses in memory, read but not yet taken by the client",
             response_memory,
         );
+    }
+
+    fn register_response_time(&self, registry: &mut Registry) {
         let times = Histograms(Version::ALL.map(|v| (v, self.response_time[v.index()].snapshot())));
         registry.register_with_unit(
             "response_time",
@@ -277,6 +282,9 @@ impl Metrics {
             "Changes of a connection's decision, by the new one's reason",
             decisions.into_iter().chain([other]).collect(),
         );
+    }
+
+    fn register_congestion(&self, registry: &mut Registry) {
         let mut congestion = Vec::new();
         for transport in Transport::ALL {
             for control in Congestion::ALL {
@@ -294,6 +302,9 @@ impl Metrics {
             "Connections that began with a congestion control, or were switched to it",
             congestion,
         );
+    }
+
+    fn register_udp(&self, registry: &mut Registry) {
         let udp = UdpEvent::ALL.map(|event| {
             let count = value(&self.udp[event.index()]);
             (vec![("event", event.name())], count)
@@ -340,6 +351,12 @@ fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
 }
 
 type Labels = Vec<(&'static str, &'static str)>;
+
+fn by_version(counters: &[AtomicU64; Version::ALL.len()]) -> Vec<(Labels, u64)> {
+    Version::ALL
+        .map(|v| (vec![("version", v.name())], value(&counters[v.index()])))
+        .to_vec()
+}
 
 pub(crate) fn counters<L>(registry: &mut Registry, name: &str, help: &str, values: Vec<(L, u64)>)
 where

@@ -37,7 +37,7 @@ impl Share {
     }
 }
 
-/// What a connection has of MPTCP.
+/// Use of MPTCP by a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mptcp {
     /// Nothing; the client has not asked for it.

@@ -33,11 +33,11 @@ pub(crate) struct Secrets {
     /// `None` where the keys live as long as the process.
     file: Option<PathBuf>,
     quic: QuicSecret,
-    /// What session tickets are encrypted with.
+    /// Keys that session tickets are encrypted with.
     pub(crate) tickets: Arc<Tickets>,
 }
 
-/// What QUIC's keys are derived from.
+/// Secret that QUIC's keys are derived from.
 #[derive(Clone)]
 struct QuicSecret(Secret);
 
@@ -135,7 +135,7 @@ fn now() -> u64 {
     since_epoch.map_or(0, |time| time.as_secs())
 }
 
-/// What a file holds.
+/// Secrets that a file holds.
 struct Kept {
     quic: Secret,
     tickets: Vec<TicketKey>,

@@ -57,7 +57,7 @@ pub struct ModelConfig {
     pub file: Option<PathBuf>,
 }
 
-/// What one client, and all of them, may use.
+/// Resources that one client, and all of them, may use.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -87,7 +87,7 @@ pub struct Limits {
     /// least and at first 64 KiB. They are buffered while nobody reads them. Default
     /// `16MiB`; at most 1 GiB counts.
     pub upload_window: ByteSize,
-    /// What the windows of all connections may take beyond 64 KiB each. Default `256MiB`.
+    /// Bytes that the windows of all connections may take beyond 64 KiB each. Default `256MiB`.
     pub upload_memory: ByteSize,
     /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
     /// Default `8kbps`, which is 1 kB/s.
@@ -185,7 +185,7 @@ pub struct LogConfig {
     /// Its form: `json`, `combined` (as nginx and Apache, with the transport's figures at the
     /// end of the line) or `short` (for people). Default: `short` on a terminal, else `json`.
     pub format: Option<AccessFormat>,
-    /// What else is logged, to standard error: `error`, `warn`, `info`, `debug`, or a
+    /// Level of other messages, to standard error: `error`, `warn`, `info`, `debug`, or a
     /// filter such as `info,hikyaku_edge::quic=debug`. Default `info`.
     pub level: String,
 }
@@ -240,7 +240,7 @@ pub enum AccessFormat {
 pub struct AdminConfig {
     /// Address of the admin page and API; empty for none. Default `"127.0.0.1:8440"`.
     pub listen: AdminAddress,
-    /// What clients must send as `Authorization: Bearer`. Needed for any address that
+    /// Token that clients must send as `Authorization: Bearer`. Needed for any address that
     /// is not loopback. Default: none.
     pub token: Option<String>,
 }

@@ -104,7 +104,7 @@ pub struct Server {
     admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
     connections: TaskTracker,
-    /// What serves the server itself ends after the connections.
+    /// Ends the services of the server itself, after the connections.
     end: CancellationToken,
     services: TaskTracker,
 }
@@ -150,16 +150,9 @@ impl Server {
             in_force.terms,
         ));
         let site = Site::new(Arc::clone(&shared), known.controls, in_force.service);
-        let admin = Admin {
-            shared: Arc::clone(&shared),
-            connections: Arc::clone(&site.connections),
-            live: Arc::clone(&site.live),
-            traces: Arc::clone(&site.traces),
-            certificate: Arc::clone(&known.certificate),
-            addresses: listeners.iter().map(|listener| listener.address).collect(),
-            reloads: Reloads::default(),
-            settings: ArcSwap::from_pointee(in_force.admin),
-        };
+        let addresses = listeners.iter().map(|listener| listener.address).collect();
+        let certificate = Arc::clone(&known.certificate);
+        let admin = admin_of(&site, certificate, addresses, in_force.admin);
         let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
             admin_address: admin_address.and_then(|listener| listener.local_addr().ok()),
@@ -226,16 +219,8 @@ impl Server {
                 source,
             }
         };
-        for TcpSocket { listener, refused } in listener.tcp {
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed("TCP"))?;
-            let acceptor = TcpAcceptor {
-                listener,
-                refused,
-                tls: Arc::clone(&self.tcp_tls),
-                site: Arc::clone(&self.site),
-                tasks: self.connections.clone(),
-            };
-            self.connections.spawn(acceptor.run());
+        for socket in listener.tcp {
+            self.serve_tcp(socket).map_err(failed("TCP"))?;
         }
         let marks = Arc::clone(&self.site.marks);
         let unvalidated = Arc::default();
@@ -259,6 +244,18 @@ impl Server {
         };
         self.endpoints.push(endpoint);
         self.connections.spawn(quic.run());
+        Ok(())
+    }
+
+    fn serve_tcp(&self, TcpSocket { listener, refused }: TcpSocket) -> io::Result<()> {
+        let acceptor = TcpAcceptor {
+            listener: tokio::net::TcpListener::from_std(listener)?,
+            refused,
+            tls: Arc::clone(&self.tcp_tls),
+            site: Arc::clone(&self.site),
+            tasks: self.connections.clone(),
+        };
+        self.connections.spawn(acceptor.run());
         Ok(())
     }
 
@@ -377,6 +374,24 @@ impl Server {
         self.services.wait().await;
         self.finish_log().await;
         cut
+    }
+}
+
+fn admin_of(
+    site: &Site,
+    certificate: Arc<Certificate>,
+    addresses: Vec<SocketAddr>,
+    settings: admin::Settings,
+) -> Admin {
+    Admin {
+        shared: Arc::clone(&site.shared),
+        connections: Arc::clone(&site.connections),
+        live: Arc::clone(&site.live),
+        traces: Arc::clone(&site.traces),
+        certificate,
+        addresses,
+        reloads: Reloads::default(),
+        settings: ArcSwap::from_pointee(settings),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::sections::Limits;
 use crate::shards::Shards;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     terms: ArcSwap<Terms>,
 }
 
-/// What a reload replaces of it.
+/// Part of the shared state that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Terms {
     /// Seconds for which an advertisement of another address holds at least.

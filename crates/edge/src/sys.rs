@@ -197,8 +197,8 @@ pub(crate) fn mptcp_subflows(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<Su
     // valid for the call.
     unsafe { get(socket.as_fd(), SOL_MPTCP, MPTCP_FULL_INFO, &mut info)? };
     let count = (info.num_subflows as usize).min(MAX_SUBFLOWS);
-    let pairs = addresses.iter().zip(subflows).take(count);
-    let subflows = pairs.map(|(addresses, tcp)| Subflow {
+    let reported = addresses.iter().zip(subflows).take(count);
+    let subflows = reported.map(|(addresses, tcp)| Subflow {
         id: u32::from_ne_bytes([addresses[0], addresses[1], addresses[2], addresses[3]]),
         local: socket_address(&addresses[LOCAL..]),
         remote: socket_address(&addresses[REMOTE..]),

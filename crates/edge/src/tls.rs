@@ -58,7 +58,7 @@ pub enum TlsError {
         cert: PathBuf,
         /// That of the first.
         beside: PathBuf,
-        /// What they must or must not have in common.
+        /// The names or keys that they must or must not have in common.
         why: String,
     },
     /// A certificate of our own could not be made.

@@ -17,19 +17,19 @@ use crate::listen::probe_congestion;
 use crate::tcp_cc::{Control, Controls};
 pub(crate) use account::{Flight, Snapshot, Stall, Window};
 
-/// What a new connection's sender shall do.
+/// Settings for a new connection's sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TransportChoice {
     /// Its congestion control.
     pub(crate) congestion: Congestion,
     /// Bytes below which its window never falls, whatever is lost.
     pub(crate) min_cwnd: Option<u64>,
-    /// What the path has lately carried.
+    /// Rate and delay that the path has lately shown.
     pub(crate) known: Option<SavedPath>,
 }
 
 impl TransportChoice {
-    /// What a TCP socket is to use.
+    /// Congestion control that a TCP socket is to use.
     pub(crate) fn tcp_control(&self) -> Control {
         match (self.min_cwnd, self.congestion) {
             (Some(bytes), over) => Control::Floor {

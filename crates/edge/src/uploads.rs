@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 
-/// What a connection's uploads may have in flight at first, in bytes: what it may buffer, if
+/// Bytes that a connection's uploads may have in flight at first: as much as it may buffer, if
 /// nobody reads it. All connections of an address may do so at once. It is ahead of a sender's slow
 /// start, which begins with 10 packets (RFC 6928), and is the default of HTTP/2 (RFC 9113 §6.9.2).
 pub(crate) const FIRST_WINDOW: u32 = 64 << 10;

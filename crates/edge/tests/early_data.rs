@@ -1,4 +1,4 @@
-//! 0-RTT on HTTP/3: off by default; where it is on, only requests whose replay does no harm
+//! 0-RTT on HTTP/3 is off by default. Where it is on, only requests whose replay does no harm
 //! are answered before the handshake is complete (RFC 8470).
 #![allow(clippy::unwrap_used)]
 

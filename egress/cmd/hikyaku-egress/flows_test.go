@@ -162,7 +162,7 @@ func TestPipesHaveOneHeader(t *testing.T) {
 	}
 }
 
-// What a configuration may say can be had.
+// Values that a configuration may have can be had.
 func TestLimitsOfFlows(t *testing.T) {
 	if config.LargestMaxFlows != flows.LargestMaxFlows || config.ShortestIdle != flows.ShortestIdle {
 		t.Errorf("configured: %d flows, %v; FlowStats can: %d, %v",

@@ -1,6 +1,7 @@
 //! The access log, and the log on standard error.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,6 +39,35 @@ fn works_without_reader(server: &mut Server) {
         log.contains("lines of the access log could not be written"),
         "{log}"
     );
+}
+
+/// A FIFO called `name` that is open for reading, and is never read.
+struct Unread {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    reader: File,
+}
+
+impl Unread {
+    fn new(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fifo(&path);
+        let mut options = fs::OpenOptions::new();
+        let reader = options.read(true).write(true).open(&path).unwrap();
+        Self {
+            _dir: dir,
+            path,
+            reader,
+        }
+    }
+
+    /// Starts a server whose access log goes into the FIFO, as its standard output.
+    fn start(&self, site: &Site) -> Server {
+        let into = format!("exec \"$0\" \"$@\" >{}", self.path.display());
+        let args = [site.path(), "--set", "log.access=stdout"];
+        Server::try_start_by(&["sh", "-c", &into], &args).unwrap()
+    }
 }
 
 #[test]
@@ -105,37 +135,18 @@ fn a_fifo_without_reader_does_not_stop_the_server() {
 #[test]
 fn a_sleeping_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("out");
-    fifo(&path);
-    // The pipe is open, but never read.
-    let reader = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
-    let into = format!("exec \"$0\" \"$@\" >{}", path.display());
-    let args = [site.path(), "--set", "log.access=stdout"];
-    let mut server = Server::try_start_by(&["sh", "-c", &into], &args).unwrap();
+    let out = Unread::new("out");
+    let mut server = out.start(&site);
     works_without_reader(&mut server);
-    drop(reader);
+    drop(out.reader);
 }
 
 #[test]
 fn a_leaving_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("out");
-    fifo(&path);
-    let reader = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
-    let into = format!("exec \"$0\" \"$@\" >{}", path.display());
-    let args = [site.path(), "--set", "log.access=stdout"];
-    let server = Server::try_start_by(&["sh", "-c", &into], &args).unwrap();
-    drop(reader);
+    let out = Unread::new("out");
+    let server = out.start(&site);
+    drop(out.reader);
     ask_often(&server);
     server.wait_log("nothing more is written");
     server.wait_metric("hikyaku_access_log_lines_dropped_total{}", MANY as f64);
@@ -146,14 +157,7 @@ fn a_leaving_reader_of_standard_output_does_not_stop_the_server() {
 #[test]
 fn a_sleeping_reader_of_standard_error_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("err");
-    fifo(&path);
-    let reader = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
+    let err = Unread::new("err");
     let (listen, url) = free_port();
     let mut child = Command::new(binary())
         .args([
@@ -166,7 +170,7 @@ fn a_sleeping_reader_of_standard_error_does_not_stop_the_server() {
         ])
         .args(["--set", "log.access=off", "--set", "log.level=trace"])
         .stdout(Stdio::null())
-        .stderr(fs::OpenOptions::new().write(true).open(&path).unwrap())
+        .stderr(fs::OpenOptions::new().write(true).open(&err.path).unwrap())
         .spawn()
         .unwrap();
     eventually("an answer", || {
@@ -180,7 +184,7 @@ fn a_sleeping_reader_of_standard_error_does_not_stop_the_server() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = eventually("its end", || child.try_wait().unwrap());
     assert!(status.success());
-    drop(reader);
+    drop(err.reader);
 }
 
 /// An address on which no server listens, and its URL.

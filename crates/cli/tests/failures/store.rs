@@ -28,6 +28,27 @@ fn knows(server: &Server, address: &str) -> bool {
     explained["levels"][0]["key"] == address
 }
 
+/// A site, and the directory of its server's state.
+struct Kept<'a> {
+    site: Site,
+    state: &'a Path,
+}
+
+impl<'a> Kept<'a> {
+    fn new(state: &'a Path) -> Self {
+        let site = Site::new(&[("index.html", b"start")]);
+        Self { site, state }
+    }
+
+    fn args(&self) -> [&str; 3] {
+        [self.site.path(), "--state", self.state.to_str().unwrap()]
+    }
+
+    fn start(&self) -> Server {
+        Server::start(&self.args())
+    }
+}
+
 fn stop(mut server: Server) -> String {
     server.signal(Signal::TERM);
     assert!(server.wait_exit().success());
@@ -40,10 +61,8 @@ fn a_disk_that_is_full_for_a_time_loses_nothing() {
     let Some(disk) = Disk::new(TEST, 4 << 20) else {
         return;
     };
-    let site = Site::new(&[("index.html", b"start")]);
-    let state = disk.path().to_str().unwrap();
-    let args = [site.path(), "--state", state];
-    let server = Server::start(&args);
+    let kept = Kept::new(disk.path());
+    let server = kept.start();
     visit(&server, 1, 1);
     server.wait_metric("hikyaku_store_records_written_total{}", 1.0);
     assert_eq!(server.metric(AVAILABLE), 1.0);
@@ -63,7 +82,7 @@ fn a_disk_that_is_full_for_a_time_loses_nothing() {
     visit(&server, 4, 1);
     stop(server);
 
-    let server = Server::start(&args);
+    let server = kept.start();
     for address in [
         "127.0.1.1",
         "127.0.2.1",
@@ -82,11 +101,9 @@ fn a_disk_that_is_full_at_start_does_not_keep_it_from_serving() {
     let Some(disk) = Disk::new(TEST, 4 << 20) else {
         return;
     };
-    let site = Site::new(&[("index.html", b"start")]);
-    let state = disk.path().to_str().unwrap();
-    let args = [site.path(), "--state", state];
+    let kept = Kept::new(disk.path());
     disk.fill();
-    let server = Server::start(&args);
+    let server = kept.start();
     server.wait_log(FAILS);
     visit(&server, 1, 1);
     disk.free();
@@ -95,12 +112,12 @@ fn a_disk_that_is_full_at_start_does_not_keep_it_from_serving() {
 
     // With a former store, which can be read.
     disk.fill();
-    let server = Server::start(&args);
+    let server = kept.start();
     assert!(knows(&server, "127.0.1.1"));
     visit(&server, 2, 20);
     disk.free();
     stop(server);
-    let server = Server::start(&args);
+    let server = kept.start();
     assert!(knows(&server, "127.0.1.1") && knows(&server, "127.0.2.20"));
     let names = fs::read_dir(disk.path()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name());
@@ -114,9 +131,9 @@ fn a_disk_that_stays_full_is_said_at_the_end() {
     let Some(disk) = Disk::new(TEST, 4 << 20) else {
         return;
     };
-    let site = Site::new(&[("index.html", b"start")]);
+    let kept = Kept::new(disk.path());
     disk.fill();
-    let server = Server::start(&[site.path(), "--state", disk.path().to_str().unwrap()]);
+    let server = kept.start();
     visit(&server, 1, 1);
     let log = stop(server);
     assert!(log.contains("what was not written yet is lost"), "{log}");
@@ -129,15 +146,13 @@ fn a_store_on_a_disk_for_reading_alone_is_read() {
     let Some(disk) = Disk::new(TEST, 16 << 20) else {
         return;
     };
-    let site = Site::new(&[("index.html", b"start")]);
-    let state = disk.path().to_str().unwrap();
-    let args = [site.path(), "--state", state];
-    let server = Server::start(&args);
+    let kept = Kept::new(disk.path());
+    let server = kept.start();
     visit(&server, 1, 1);
     stop(server);
 
     disk.set_writable(false);
-    let server = Server::start(&args);
+    let server = kept.start();
     server.wait_log("Read-only file system");
     assert_eq!(server.metric(AVAILABLE), 0.0);
     assert!(knows(&server, "127.0.1.1"));
@@ -146,24 +161,23 @@ fn a_store_on_a_disk_for_reading_alone_is_read() {
     server.wait_log(AGAIN);
     assert_eq!((times(&server, FAILS), times(&server, AGAIN)), (1, 1));
     stop(server);
-    let server = Server::start(&args);
+    let server = kept.start();
     assert!(knows(&server, "127.0.1.1") && knows(&server, "127.0.2.1"));
 }
 
 #[test]
 fn a_directory_that_vanishes_is_made_again_with_everything() {
-    let site = Site::new(&[("index.html", b"start")]);
     let parent = tempfile::tempdir().unwrap();
     let state = parent.path().join("state");
-    let args = [site.path(), "--state", state.to_str().unwrap()];
-    let server = Server::start(&args);
+    let kept = Kept::new(&state);
+    let server = kept.start();
     visit(&server, 1, 2);
     server.wait_metric("hikyaku_store_records_written_total{}", 1.0);
     fs::remove_dir_all(&state).unwrap();
     server.wait_log("the file is gone");
     server.wait_log(AGAIN);
     stop(server);
-    let server = Server::start(&args);
+    let server = kept.start();
     assert!(knows(&server, "127.0.1.1") && knows(&server, "127.0.1.2"));
 }
 
@@ -176,10 +190,9 @@ fn a_client_deleted_unread_does_not_come_back() {
     if !has(TEST, "setpriv") {
         return;
     }
-    let site = Site::new(&[("index.html", b"start")]);
     let state = tempfile::tempdir().unwrap();
-    let args = [site.path(), "--state", state.path().to_str().unwrap()];
-    let server = Server::start(&args);
+    let kept = Kept::new(state.path());
+    let server = kept.start();
     visit(&server, 1, 2);
     stop(server);
 
@@ -188,7 +201,7 @@ fn a_client_deleted_unread_does_not_come_back() {
     let owner = |uid| chown(state.path(), Some(uid), Some(uid)).unwrap();
     owner(65534);
     let by = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"];
-    let server = Server::try_start_by(&by, &args).unwrap();
+    let server = Server::try_start_by(&by, &kept.args()).unwrap();
     server.wait_log("Permission denied");
     assert!(!knows(&server, "127.0.1.1"));
     is_served(&server);
@@ -198,18 +211,17 @@ fn a_client_deleted_unread_does_not_come_back() {
     owner(0);
     server.wait_log(AGAIN);
     stop(server);
-    let server = Server::start(&args);
+    let server = kept.start();
     assert!(!knows(&server, "127.0.1.1"));
     assert!(knows(&server, "127.0.1.2"));
 }
 
 #[test]
 fn a_store_that_is_damaged_meanwhile_is_set_aside() {
-    let site = Site::new(&[("index.html", b"start")]);
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("clients.redb");
-    let args = [site.path(), "--state", state.path().to_str().unwrap()];
-    let server = Server::start(&args);
+    let kept = Kept::new(state.path());
+    let server = kept.start();
     visit(&server, 1, 1);
     server.wait_metric("hikyaku_store_records_written_total{}", 1.0);
     let replace = |path: &Path| {
@@ -232,5 +244,5 @@ fn a_store_that_is_damaged_meanwhile_is_set_aside() {
     });
     assert_eq!(fs::read(aside).unwrap(), b"not a store\n");
     stop(server);
-    assert!(knows(&Server::start(&args), "127.0.1.1"));
+    assert!(knows(&kept.start(), "127.0.1.1"));
 }

@@ -1,4 +1,4 @@
-//! What counts as the same.
+//! Tolerances within which the two sides count as the same.
 
 use std::f64::consts::LN_2;
 

@@ -1,12 +1,12 @@
-//! The floors of QUIC and TCP in lock step: the Rust `Rule` and the headers of `crates/edge/bpf`, compiled
-//! for this machine, get the same events and have to be in the same state after each.
+//! The floors of QUIC and TCP in lock step: the Rust `Rule`, and the headers of `crates/edge/bpf` compiled
+//! for this machine. Both get the same events and have to be in the same state after each.
 //!
 //! Decisions are equal: rounds, trust, probes, answers, the end of slow start. Whole numbers stand
 //! in for fractions on TCP, so quantities are equal within [`agree`]'s tolerances. A rounding could
 //! tip a decision. None does with these seeds, and the same seeds give the same events everywhere.
 //!
-//! Three things are no part of it, since the two sides cannot know the same: whether a loss met
-//! a queue (both get QUIC's judgement), which RTTs TCP leaves out, and CUBIC itself.
+//! Three things are left out, since the two sides cannot know them alike. Whether a loss met a queue
+//! is QUIC's judgement for both. The others are the RTTs that TCP leaves out, and CUBIC itself.
 
 mod agree;
 mod native;
@@ -16,7 +16,7 @@ use agree::Difference;
 use native::Native;
 use world::{Kind, World};
 
-/// Follows both sides for `events` of a path, and returns what was covered.
+/// Follows both sides for `events` of a path, and returns which cases were covered.
 fn compare(native: &Native, kind: Kind, seeds: std::ops::Range<u64>, events: usize) -> Covered {
     let mut covered = Covered::default();
     for seed in seeds {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What both sides get. `kind` says which of the others count.
+/// Event that both sides get. `kind` says which of the other fields count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
     pub(crate) kind: u64,
@@ -52,7 +52,7 @@ impl Event {
     }
 }
 
-/// What TCP's side has after an event.
+/// State of TCP's side after an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// `enum step` or `enum answer`, by the event.

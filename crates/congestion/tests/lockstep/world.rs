@@ -13,12 +13,12 @@ pub(crate) const MSS: f64 = 1_200.0;
 /// Bytes a second that are one of TCP's units: packets a microsecond, in 2^-24.
 pub(crate) const RATE: f64 = MSS * 1e6 / (1 << 24) as f64;
 
-/// What a path does.
+/// Behaviour of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Loses by chance, and delays what is too much.
+    /// Loses by chance, and delays packets above its rate.
     Lossy,
-    /// Loses what is too much, without a queue that is seen.
+    /// Loses packets above its rate, without a queue that is seen.
     Policed,
     /// Has a queue of up to four round trips, and few losses by chance.
     Queued,
@@ -44,7 +44,7 @@ impl Kind {
     ];
 }
 
-/// What QUIC's side decided at an event.
+/// Decision of QUIC's side at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Round(RoundStep),
@@ -200,7 +200,7 @@ impl World {
         });
     }
 
-    /// What the window has room for until the next packet under way is due.
+    /// Sends the packets for which the window has room until the next one under way is due.
     fn send(&mut self) {
         let probe = if self.rule.probing() { 1.25 } else { 1.0 };
         let window = (self.window * probe).max(2.0);

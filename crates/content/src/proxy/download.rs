@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::Either;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep};
 
@@ -14,43 +15,9 @@ use super::activity::Activity;
 use super::error::BodyError;
 use super::http2::ResponseBody;
 use super::trailers;
-use crate::BoxError;
 
-/// A response's content from the upstream.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    Http1(hyper::body::Incoming),
-    Http2(ResponseBody),
-}
-
-impl Body for Incoming {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut *self {
-            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-            Self::Http2(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Http1(body) => body.is_end_stream(),
-            Self::Http2(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http1(body) => body.size_hint(),
-            Self::Http2(body) => body.size_hint(),
-        }
-    }
-}
+/// A response's content from the upstream, over HTTP/1.1 (left) or HTTP/2 (right).
+pub(super) type Incoming = Either<hyper::body::Incoming, ResponseBody>;
 
 /// A response's body on its way to the client. It fails if the upstream sends nothing for a time in
 /// which it is waited for and gets nothing itself.

@@ -1,7 +1,7 @@
 //! HTTP/2 towards the upstream (RFC 9113).
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use super::upload::Upload;
 use crate::Interim;
 use crate::header_size::HeaderSize;
 use crate::http2_body::Http2Body;
+use crate::http2_send::{SendError, send_http2};
 
 /// A connection; clones share it.
 #[derive(Clone)]
@@ -115,69 +116,21 @@ fn poll_response(
         }
     }
     let (head, stream) = ready!(Pin::new(response).poll(cx))?.into_parts();
-    let body = Http2Body::new(stream, &head.headers);
+    let body = Http2Body::of_response(stream, &head.headers);
     Poll::Ready(Ok(Response::from_parts(head, body)))
 }
 
 /// Sends a request's content as fast as the upstream takes it, until the upstream wants no more.
-async fn send_content(mut stream: SendStream<Bytes>, body: Upload) -> Result<(), ExchangeError> {
-    let mut body = pin!(body);
-    loop {
-        let frame = poll_fn(|cx| match stream.poll_reset(cx) {
-            // The response shows whether that is an error.
-            Poll::Ready(_) => Poll::Ready(Err(Stopped)),
-            Poll::Pending => body.as_mut().poll_frame(cx).map(Ok),
-        });
-        let Ok(frame) = frame.await else {
-            return Ok(());
-        };
-        let sent = match frame {
-            None => stream.send_data(Bytes::new(), true),
-            Some(Err(error)) => {
-                stream.send_reset(Reason::CANCEL);
-                return Err(ExchangeError::Content(error));
-            }
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => {
-                    let is_end = body.is_end_stream();
-                    if !data.is_empty() && poll_fn(|cx| poll_room(&mut stream, cx)).await.is_err() {
-                        return Ok(());
-                    }
-                    match stream.send_data(data, is_end) {
-                        Ok(()) if !is_end => continue,
-                        sent => sent,
-                    }
-                }
-                Err(frame) => {
-                    // Releases the reserved capacity for other streams.
-                    stream.reserve_capacity(0);
-                    stream.send_trailers(frame.into_trailers().unwrap_or_default())
-                }
-            },
-        };
-        if let Err(error) = sent {
+async fn send_content(stream: SendStream<Bytes>, body: Upload) -> Result<(), ExchangeError> {
+    match send_http2(stream, body, Bytes::new(), Reason::CANCEL).await {
+        Ok(()) => Ok(()),
+        Err(SendError::Content(error)) => Err(ExchangeError::Content(error)),
+        // The response shows whether that is an error.
+        Err(SendError::Stopped(error)) => {
             tracing::debug!(%error, "content for the upstream");
-        }
-        return Ok(());
-    }
-}
-
-/// The upstream's refusal of the rest of a request's content.
-struct Stopped;
-
-/// Waits until the upstream takes at least a byte. The rest of the data then waits for capacity.
-fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
-    if stream.poll_reset(cx).is_ready() {
-        return Poll::Ready(Err(Stopped));
-    }
-    stream.reserve_capacity(1);
-    while stream.capacity() == 0 {
-        match ready!(stream.poll_capacity(cx)) {
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return Poll::Ready(Err(Stopped)),
+            Ok(())
         }
     }
-    Poll::Ready(Ok(()))
 }
 
 /// Drives a connection until it ends, or until it does not answer while requests wait for it.

@@ -151,7 +151,7 @@ impl Pool {
         self.idle.keep(http1, allows);
         match result {
             Ok(response) => Ok(Answer {
-                response: response.map(Incoming::Http1),
+                response: response.map(Incoming::Left),
                 rest,
             }),
             Err(mut error) => Err(match error.take_message() {
@@ -181,7 +181,7 @@ impl Pool {
         let response = response.map_err(Failure::Sent)?;
         Ok(Answer {
             rest: response.body().upload(),
-            response: response.map(Incoming::Http2),
+            response: response.map(Incoming::Right),
         })
     }
 

@@ -1,10 +1,21 @@
 //! Connections to the upstream that end at the wrong time.
 
+use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
+use crate::support::{
+    Edge, Kind, Upstream, connections_become_idle, counted, full, impatient, post, raw_upstream,
+    read, reason,
+};
+use bytes::Bytes;
+use hikyaku_content::ProxyConfig;
 use http::HeaderName;
-
-use super::*;
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn a_request_is_repeated_only_where_that_does_no_harm() {

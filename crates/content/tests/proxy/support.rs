@@ -331,3 +331,14 @@ pub(crate) fn impatient() -> ProxyConfig {
         ..ProxyConfig::default()
     }
 }
+
+/// Answers with the request's body.
+pub(crate) async fn echo(request: Request<Incoming>) -> Response<ServerBody> {
+    let body = request.into_body().map_err(Into::into).boxed_unsync();
+    Response::new(body)
+}
+
+/// Lets the tasks run that keep connections whose response has been read.
+pub(crate) async fn connections_become_idle() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}

@@ -15,7 +15,7 @@ use hikyaku_content::Body;
 /// Longest request body, in bytes.
 const MAX_BODY: usize = 4096;
 
-/// What to forget: exactly one of the keys.
+/// Key of the knowledge to forget: exactly one of them is given.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Forget {

@@ -41,7 +41,7 @@ const PAGE: &str = include_str!("page.html");
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
 
-/// What the admin API shows and changes.
+/// Parts of the server that the admin API shows and changes.
 #[derive(Debug)]
 pub(crate) struct Admin {
     pub(crate) shared: Arc<Shared>,
@@ -56,7 +56,7 @@ pub(crate) struct Admin {
     pub(crate) settings: ArcSwap<Settings>,
 }
 
-/// What a reload replaces of it.
+/// Settings of the admin API that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// `admin.token`.

@@ -1,9 +1,11 @@
 //! `GET /v1/qlog`.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use hikyaku_core::client::key::Key;
-use hikyaku_units::{ByteSize, duration};
+use hikyaku_units::ByteSize;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{Admin, problem};
@@ -45,40 +47,44 @@ fn parse(query: &str) -> Result<TraceRequest, String> {
         size: SIZE[0],
     };
     for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        let wrong = |why: &dyn std::fmt::Display| format!("`{key}={value}`: {why}");
-        match &*key {
-            "client" => {
-                let read = value.parse::<Key>();
-                client = Some(read.map_err(|error| wrong(&error))?);
-            }
-            "connections" => {
-                let count = value.parse().ok();
-                request.connections = count
-                    .filter(|count| (1..=MAX_CONNECTIONS).contains(count))
-                    .ok_or_else(|| wrong(&"expected a number from 1 to 1000"))?;
-            }
-            "duration" => {
-                request.duration = duration::parse(&value).map_err(|error| wrong(&error))?;
-                if request.duration.is_zero() || request.duration > DURATION[1] {
-                    return Err(wrong(&"expected more than 0s, and 600s at most"));
-                }
-            }
-            "size" => {
-                let read = value.parse::<ByteSize>();
-                request.size = read.map_err(|error| wrong(&error))?;
-                if request.size > SIZE[1] {
-                    return Err(wrong(&"expected 1GiB at most"));
-                }
-            }
-            _ => {
-                return Err(wrong(
-                    &"expected `client`, `connections`, `duration` or `size`",
-                ));
-            }
-        }
+        let read = match &*key {
+            "client" => read(&value).map(|key| client = Some(key)),
+            "connections" => connections(&value).map(|count| request.connections = count),
+            "duration" => duration(&value).map(|time| request.duration = time),
+            "size" => size(&value).map(|size| request.size = size),
+            _ => Err("expected `client`, `connections`, `duration` or `size`".to_owned()),
+        };
+        read.map_err(|why| format!("`{key}={value}`: {why}"))?;
     }
     request.client = client.ok_or("give `client`, an address or a prefix")?;
     Ok(request)
+}
+
+fn read<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn connections(value: &str) -> Result<u32, String> {
+    let count = value.parse().ok();
+    count
+        .filter(|count| (1..=MAX_CONNECTIONS).contains(count))
+        .ok_or_else(|| "expected a number from 1 to 1000".to_owned())
+}
+
+fn duration(value: &str) -> Result<Duration, String> {
+    let time = hikyaku_units::duration::parse(value).map_err(|error| error.to_string())?;
+    match time.is_zero() || time > DURATION[1] {
+        true => Err("expected more than 0s, and 600s at most".to_owned()),
+        false => Ok(time),
+    }
+}
+
+fn size(value: &str) -> Result<ByteSize, String> {
+    let size = read(value)?;
+    match size > SIZE[1] {
+        true => Err("expected 1GiB at most".to_owned()),
+        false => Ok(size),
+    }
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn take(body: &mut Body, wakes: &Arc<Wakes>) -> Option<Bytes> {
     }
 }
 
-/// What a client that takes nothing leaves in memory, over all of `bodies`.
+/// Blocks that a client that takes nothing leaves in memory, over all of `bodies`.
 fn fill(bodies: &mut [Body]) -> Vec<Bytes> {
     let wakes = Arc::<Wakes>::default();
     let mut held = Vec::new();

@@ -75,24 +75,35 @@ impl Config {
     /// # Errors
     /// When keys do not fit together; the text says which and what to do.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
-        match (&self.root, &self.upstream) {
-            (None, None) => {
-                return conflict(
-                    "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
-                     requests to (`--upstream URL` or `upstream`)",
-                );
-            }
-            (Some(_), Some(_)) => {
-                return conflict("both `root` and `upstream` are set: keep one of them");
-            }
-            _ => {}
-        }
+        self.check_content()?;
         if self.listen.is_empty() {
-            return conflict("`listen` is empty: name at least one ADDRESS:PORT or PORT");
+            return Err(conflict(
+                "`listen` is empty: name at least one ADDRESS:PORT or PORT",
+            ));
         }
+        self.check_tls()?;
+        Classes::new(&self.classes)?;
+        self.check_admin()
+    }
+
+    fn check_content(&self) -> Result<(), ConfigError> {
+        match (&self.root, &self.upstream) {
+            (None, None) => Err(conflict(
+                "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
+                 requests to (`--upstream URL` or `upstream`)",
+            )),
+            (Some(_), Some(_)) => Err(conflict(
+                "both `root` and `upstream` are set: keep one of them",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_tls(&self) -> Result<(), ConfigError> {
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
-            return conflict("`tls.cert` and `tls.key` belong together: set both or none");
+            return Err(conflict(
+                "`tls.cert` and `tls.key` belong together: set both or none",
+            ));
         }
         let (certs, keys) = (self.tls.cert.len(), self.tls.key.len());
         if certs != keys {
@@ -105,7 +116,10 @@ impl Config {
                 "`tls.names` holds `{name}`, which is neither a DNS name nor an IP address"
             )));
         }
-        Classes::new(&self.classes)?;
+        Ok(())
+    }
+
+    fn check_admin(&self) -> Result<(), ConfigError> {
         if let Some(address) = &self.admin.listen.0
             && !address.is_loopback()
             && self.admin.token.as_deref().unwrap_or_default().is_empty()
@@ -117,6 +131,10 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn conflict(text: &str) -> ConfigError {
+    ConfigError::Conflict(text.to_owned())
 }
 
 fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {

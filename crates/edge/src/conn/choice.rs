@@ -1,4 +1,4 @@
-//! What a decision says of HTTP/3, in the words of HTTP.
+//! A decision's offer of HTTP/3, in the words of HTTP.
 
 use std::time::Instant;
 

@@ -20,30 +20,20 @@ impl Conn {
         snapshot: &Snapshot,
         decision: &Decision,
     ) -> Entry<'a> {
-        let text = |value: &'a Option<HeaderValue>| {
-            let value = value.as_ref().and_then(|value| value.to_str().ok());
-            value.unwrap_or_default()
-        };
         let (route, route_reason) = self.route.as_ref().map(|route| route.names()).unzip();
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Entry {
             time: Time(self.shared.clock.now()),
             client: self.client(),
             port: self.peer.remote.port(),
             method: exchange.method.as_str(),
             host: &exchange.host,
-            path: exchange
-                .uri
-                .path_and_query()
-                .map_or("/", |path| path.as_str()),
+            path: path(exchange),
             version: self.peer.version,
             status: exchange.status.map(|status| status.as_u16()),
             bytes: exchange.bytes,
             complete: exchange.complete,
             duration_us: micros(duration),
-            goodput_bps: (exchange.bytes * 8_000_000)
-                .checked_div(micros(duration))
-                .unwrap_or_default(),
+            goodput_bps: goodput(exchange.bytes, duration),
             congestion: self.congestion().name(),
             min_rtt_us: micros(snapshot.min_rtt),
             srtt_us: micros(snapshot.srtt),
@@ -61,4 +51,25 @@ impl Conn {
             user_agent: text(&exchange.user_agent),
         }
     }
+}
+
+fn path(exchange: &Exchange) -> &str {
+    let path = exchange.uri.path_and_query();
+    path.map_or("/", |path| path.as_str())
+}
+
+/// The value of a header field; empty where there is none, or one that is no text.
+fn text(value: &Option<HeaderValue>) -> &str {
+    let value = value.as_ref().and_then(|value| value.to_str().ok());
+    value.unwrap_or_default()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Bits a second; 0 for a time of less than a microsecond.
+fn goodput(bytes: u64, duration: Duration) -> u64 {
+    let bits = bytes.saturating_mul(8_000_000);
+    bits.checked_div(micros(duration)).unwrap_or_default()
 }

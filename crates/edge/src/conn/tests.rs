@@ -8,7 +8,7 @@ use super::*;
 use crate::fakes::{Server, policy, sample};
 use crate::sections::{Limits, Timeouts};
 
-/// What a browser sends with every request.
+/// Headers that a browser sends with every request.
 fn browser() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("sec-fetch-mode", HeaderValue::from_static("navigate"));
@@ -256,14 +256,14 @@ async fn responses_are_held_to_the_largest_rate_where_the_kernel_does_not() {
     );
     let remote: SocketAddr = crate::fakes::CLIENT.parse().unwrap();
     let admission = server.site.connections.admit(remote.ip()).unwrap();
-    let conn = Conn::open(
-        Arc::clone(&server.shared),
-        server.connection(Version::H3).peer.clone(),
-        Congestion::Cubic,
-        Some(Arc::default()),
-        Mptcp::None,
-        admission.memory(1 << 20, &Limits::default()),
-        true,
-    );
+    let opening = Opening {
+        peer: server.connection(Version::H3).peer.clone(),
+        congestion: Congestion::Cubic,
+        pacer: Some(Arc::default()),
+        mptcp: Mptcp::None,
+        memory: admission.memory(1 << 20, &Limits::default()),
+        validated: true,
+    };
+    let conn = Conn::open(Arc::clone(&server.shared), opening);
     assert_eq!(conn.pacing().unwrap().1, Rate::from_mbps(5));
 }

@@ -57,7 +57,7 @@ pub(crate) enum AgentError {
     Ended,
 }
 
-/// What to do about it.
+/// Advice on how to mend the error.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -33,7 +33,7 @@ impl ClassId {
     }
 }
 
-/// What a connection sends.
+/// Content that a connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) class: ClassId,
@@ -143,7 +143,7 @@ impl Classes {
         self.class(id).map_or("", |class| &class.name)
     }
 
-    /// What it wants.
+    /// Criterion by which the class wants its route chosen.
     pub(crate) fn wants(&self, id: ClassId) -> Criterion {
         (self.class(id)).map_or(Criterion::default(), |class| class.wants)
     }

@@ -14,7 +14,7 @@ use crate::mptcp::Mptcp;
 /// Routes that are counted apart: the paths, plain, several together.
 const ROUTES: usize = MAX_EGRESSES + 2;
 
-/// What a client got that asked for MPTCP.
+/// Answer to a client that asked for MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MptcpAnswer {
     Taken,
@@ -127,7 +127,7 @@ impl RouteCounts {
         }
     }
 
-    /// What the hold-back group, which always gets plain, and the others have shown.
+    /// Goodput of the hold-back group, which always gets plain, and of the others.
     pub(crate) fn compared(&self) -> [Goodputs; 2] {
         [0, 1].map(|group| *self.compared[group].lock())
     }

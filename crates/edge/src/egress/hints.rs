@@ -25,7 +25,7 @@ pub(super) struct Hints {
     obeyed: AtomicBool,
 }
 
-/// What the agent shall know of a connection.
+/// Hint for the agent about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hint {
     pub(super) token: u32,

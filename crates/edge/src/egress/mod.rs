@@ -81,7 +81,7 @@ pub(crate) struct Egress {
     trouble: link::Trouble,
 }
 
-/// What routes are chosen by.
+/// Policy and classes that routes are chosen by.
 #[derive(Debug)]
 struct Rules {
     policy: Arc<PolicyConfig>,
@@ -89,7 +89,15 @@ struct Rules {
 }
 
 impl Rules {
-    /// What content is wanted of a route for a client.
+    /// Wishes of a class, in each phase of a response whose quality counts for it.
+    fn wanted_in_phases(&self, class: ClassId) -> impl Iterator<Item = (ClassId, Wants)> + use<> {
+        let criterion = self.classes.wants(class);
+        let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
+        let phases = std::iter::once(Phase::Startup).chain(long);
+        phases.map(move |phase| (class, Wants { criterion, phase }))
+    }
+
+    /// Wishes of content for a route to a client.
     fn wants(&self, content: Content, view: &RouteView) -> Wants {
         Wants {
             criterion: self.classes.wants(content.class),
@@ -98,7 +106,7 @@ impl Rules {
     }
 }
 
-/// What a decision was taken from and led to.
+/// Decision with the input it was taken from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: RouteDecision,
@@ -109,7 +117,7 @@ pub(crate) struct Decided {
 }
 
 impl Egress {
-    /// What `config` asks for; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
+    /// Egress as `config` asks for it; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
     /// and changes are noted for a store where there is one (`journal`).
     pub(crate) fn new(
         config: &EgressConfig,
@@ -165,7 +173,7 @@ impl Egress {
         self.reroute_all();
     }
 
-    /// What the agent has reported.
+    /// State that the agent has reported.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }
@@ -314,18 +322,9 @@ impl Egress {
                 (visit, SEED),
             )
         };
-        let wanted = |class: ClassId| {
-            let criterion = rules.classes.wants(class);
-            let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
-            let phases = std::iter::once(Phase::Startup).chain(long);
-            phases.map(move |phase| (class, Wants { criterion, phase }))
-        };
-        rules
-            .classes
-            .ids()
-            .flat_map(wanted)
-            .map(explained)
-            .collect()
+        let classes = rules.classes.ids();
+        let wanted = classes.flat_map(|class| rules.wanted_in_phases(class));
+        wanted.map(explained).collect()
     }
 
     /// The records of client ASes, those seen last first, at most `limit`.

@@ -69,6 +69,20 @@ struct Chosen {
     hint: Option<Hint>,
 }
 
+impl Chosen {
+    /// The way of a new connection to this `local` address, which may be the EPE address of a path.
+    fn first(egress: &Egress, local: IpAddr, decided: Decided) -> Self {
+        Self {
+            route: native(egress, local).map_or(Route::Plain, Route::Steered),
+            decided,
+            experiments: Experiments::default(),
+            stalled: Vec::new(),
+            failover: None,
+            hint: None,
+        }
+    }
+}
+
 /// A way that was taken because of a stall.
 #[derive(Clone, Copy, Debug)]
 struct Failover {
@@ -84,7 +98,7 @@ pub(crate) trait WakeMeter: Send + Sync + std::fmt::Debug {
     fn wake_meter(&self);
 }
 
-/// What a new decision changed.
+/// Changes that a new decision made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     pub(crate) decided: Decided,
@@ -111,14 +125,7 @@ impl ConnRoute {
         let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
         egress.counts.mptcp(mptcp, drawn);
         let route = Arc::new(Self {
-            chosen: Mutex::new(Chosen {
-                route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
-                decided,
-                experiments: Experiments::default(),
-                stalled: Vec::new(),
-                failover: None,
-                hint: None,
-            }),
+            chosen: Mutex::new(Chosen::first(&egress, local.ip(), decided)),
             client,
             local,
             mptcp,
@@ -239,7 +246,7 @@ impl ConnRoute {
         (update, before)
     }
 
-    /// What it has of MPTCP, as far as several paths can be chosen for it.
+    /// MPTCP of the connection, as far as several paths can be chosen for it.
     pub(super) fn mptcp(&self) -> egress::Mptcp {
         match self.mptcp {
             Mptcp::Refused => egress::Mptcp::Refused,

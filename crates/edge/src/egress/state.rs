@@ -141,7 +141,7 @@ impl State {
         self.usable = false;
     }
 
-    /// What an answer to a lookup means.
+    /// Meaning of an answer to a lookup.
     pub(super) fn answer(&self, lookup: &Lookup) -> Answer {
         let names = lookup.paths.iter().map(|reach| &reach.name);
         let best = lookup.best.as_deref();

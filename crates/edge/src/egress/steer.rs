@@ -1,9 +1,9 @@
-//! What brings connections onto a path.
+//! Means that bring connections onto a path.
 
 use super::Steer;
 use crate::marked::Marks;
 
-/// What brings connections onto a path here.
+/// Means that brings connections onto a path here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SteerBy {
     /// Marks of their packets, also while they live.
@@ -15,7 +15,7 @@ pub(crate) enum SteerBy {
 }
 
 impl SteerBy {
-    /// What the configuration wants, as far as this process may do it.
+    /// Means that the configuration wants, as far as this process may use it.
     pub(super) fn of(wanted: Steer) -> Self {
         match (wanted, Marks::probe()) {
             (Steer::Address, _) => Self::Addresses,

@@ -118,34 +118,7 @@ impl Egress {
 
     /// Adds the counters of routes.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let by_route = [
-            (
-                RouteCount::Responses,
-                "route_responses",
-                "Responses by the way out of the AS on which they ended",
-            ),
-            (
-                RouteCount::Bytes,
-                "route_body_bytes",
-                "Bytes of their bodies",
-            ),
-            (
-                RouteCount::Begun,
-                "route_connections",
-                "Connections by the way that they began on",
-            ),
-            (
-                RouteCount::Moved,
-                "route_moves",
-                "Live connections that were moved, by the way that they were moved to",
-            ),
-            (
-                RouteCount::Stalls,
-                "route_stalls",
-                "Times that acknowledgements stayed away, by the way in use",
-            ),
-        ];
-        for (what, name, help) in by_route {
+        for (what, name, help) in BY_ROUTE {
             let label = |route: Route| vec![("route", self.name(route))];
             let counts = self.counts.by_route(what);
             let counts = counts.map(|(route, count)| (label(route), count));
@@ -170,6 +143,10 @@ impl Egress {
                 .collect(),
         );
         self.register_compared(registry);
+        self.register_agent(registry);
+    }
+
+    fn register_agent(&self, registry: &mut Registry) {
         let connected = Gauge::<i64>::default();
         connected.set(i64::from(self.is_connected()));
         registry.register(
@@ -185,7 +162,8 @@ impl Egress {
         }
         registry.register("egress_path_up", "Whether a path may be used", up);
     }
-    /// Adds what choosing routes gains: by count and sum of logarithms, which give the geometric mean over any
+
+    /// Adds the gain of choosing routes: by count and sum of logarithms, which give the geometric mean over any
     /// time.
     fn register_compared(&self, registry: &mut Registry) {
         let compared = ["held_back", "others"]
@@ -202,7 +180,7 @@ impl Egress {
         }
         registry.register(
             "route_compared_responses",
-            "Responses whose goodput tells what choosing the way gains",
+            "Responses whose goodput shows the gain of choosing the way",
             responses,
         );
         registry.register(
@@ -212,3 +190,32 @@ impl Egress {
         );
     }
 }
+
+/// Counters by route, with name and help.
+const BY_ROUTE: [(RouteCount, &str, &str); 5] = [
+    (
+        RouteCount::Responses,
+        "route_responses",
+        "Responses by the way out of the AS on which they ended",
+    ),
+    (
+        RouteCount::Bytes,
+        "route_body_bytes",
+        "Bytes of their bodies",
+    ),
+    (
+        RouteCount::Begun,
+        "route_connections",
+        "Connections by the way that they began on",
+    ),
+    (
+        RouteCount::Moved,
+        "route_moves",
+        "Live connections that were moved, by the way that they were moved to",
+    ),
+    (
+        RouteCount::Stalls,
+        "route_stalls",
+        "Times that acknowledgements stayed away, by the way in use",
+    ),
+];

@@ -6,6 +6,7 @@ mod credited;
 mod explained;
 mod mptcp;
 mod notified;
+mod stalls;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use agent::{Agent, MARK_A, MARK_B, path, verdict};
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a configuration asks for.
+/// Egress as a configuration asks for it.
 fn open(config: &Config, classes: Classes) -> Option<Arc<Egress>> {
     let journal = config.state.dir.is_some();
     let clock = Clock::start();
@@ -92,6 +93,21 @@ impl Edge {
             ledger,
             Session(0).into(),
         )
+    }
+
+    /// A connection that has another way than plain.
+    async fn connection_with_two_ways(&self) -> Arc<ConnRoute> {
+        let connection = self.connection("192.0.2.7", None);
+        self.until_two_ways(&connection).await;
+        connection
+    }
+
+    async fn until_two_ways(&self, connection: &ConnRoute) {
+        until("there are two ways", || {
+            self.name(connection);
+            connection.has_others()
+        })
+        .await;
     }
 
     fn name(&self, connection: &ConnRoute) -> String {
@@ -374,84 +390,4 @@ async fn nothing_is_said_to_be_steered_where_marks_cannot_be_set() {
     assert_eq!(edge.name(&connection), "plain");
     assert_eq!(connection.mark(), 0);
     assert_eq!(connection.advertised(), None);
-}
-
-#[tokio::test]
-async fn a_path_that_only_paused_is_taken_again() {
-    let agent = Agent::start();
-    let edge = Edge::start(&agent, &[]);
-    let connection = edge.connection("192.0.2.7", None);
-    until("there are two ways", || {
-        edge.name(&connection);
-        connection.has_others()
-    })
-    .await;
-    connection.stalled();
-    connection.update(Session(0).into());
-    assert_eq!(edge.name(&connection), "transit-b");
-    connection.resumed(Duration::from_millis(30), true);
-    assert_eq!(edge.name(&connection), "plain");
-    let neighbour = edge.connection("192.0.2.7", None);
-    assert_eq!(edge.name(&neighbour), "plain");
-    // It is left as soon as before.
-    connection.stalled();
-    assert!(connection.update(Session(0).into()).moved);
-}
-
-#[tokio::test]
-async fn a_path_that_paused_is_taken_again_once_that_is_known() {
-    let agent = Agent::start();
-    let edge = Edge::start(&agent, &[]);
-    let connection = edge.connection("192.0.2.7", None);
-    until("there are two ways", || {
-        edge.name(&connection);
-        connection.has_others()
-    })
-    .await;
-    connection.stalled();
-    connection.update(Session(0).into());
-    connection.resumed(Duration::from_millis(120), false);
-    assert_eq!(edge.name(&connection), "transit-b", "nobody knows yet");
-    connection.delivered();
-    assert_eq!(edge.name(&connection), "plain");
-    connection.delivered();
-    assert_eq!(edge.name(&connection), "plain", "there is nothing left");
-}
-
-#[tokio::test]
-async fn a_silent_path_is_left_at_once() {
-    let agent = Agent::start();
-    let edge = Edge::start(&agent, &[]);
-    let connection = edge.connection("192.0.2.7", None);
-    until("there are two ways", || {
-        edge.name(&connection);
-        connection.has_others()
-    })
-    .await;
-    assert_eq!(connection.route(), Route::Plain);
-    connection.stalled();
-    assert!(connection.update(Session(0).into()).moved);
-    assert_eq!(edge.name(&connection), "transit-b", "plain is transit-a");
-    connection.resumed(Duration::from_millis(80), false);
-    let neighbour = edge.connection("192.0.2.7", None);
-    assert_eq!(
-        edge.name(&neighbour),
-        "transit-b",
-        "and is avoided by others"
-    );
-    // What delivers is not left for the first pause, since the other one is known to be lost.
-    for false_alarm in [false, true] {
-        connection.stalled();
-        connection.update(Session(0).into());
-        assert_eq!(edge.name(&connection), "transit-b", "a pause");
-        // Nor for the next one, after it was notified of that one.
-        connection.resumed(Duration::from_millis(80), false_alarm);
-        connection.delivered();
-    }
-    connection.stalled();
-    connection.update(Session(0).into());
-    assert_eq!(edge.name(&connection), "transit-b", "a pause");
-    connection.stalled();
-    connection.update(Session(0).into());
-    assert_eq!(edge.name(&connection), "plain", "both are silent");
 }

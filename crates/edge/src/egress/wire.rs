@@ -1,4 +1,4 @@
-//! What the agent says, as `docs/egress-api.yaml` describes it. Fields that are not needed are left out,
+//! Messages of the agent, as `docs/egress-api.yaml` describes them. Fields that are not needed are left out,
 //! and unknown ones ignored, as that document asks for.
 
 use std::fmt;
@@ -108,13 +108,13 @@ impl Serialize for Net {
     }
 }
 
-/// What a path may be used for.
+/// Use that a path may be put to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EgressState {
     /// It may be used.
     Up,
-    /// What uses it may go on, nothing new shall begin.
+    /// Connections on it may go on, and no new ones shall begin.
     Draining,
     /// Packets do not get through.
     Down,

@@ -46,7 +46,7 @@ impl Marks {
     /// Whether this process may mark packets: CAP_NET_ADMIN or CAP_NET_RAW. Asked of the kernel once.
     ///
     /// # Errors
-    /// What the kernel answered: `EPERM` without the capabilities.
+    /// The kernel's own error: `EPERM` without the capabilities.
     pub(crate) fn probe() -> io::Result<()> {
         static ANSWER: OnceLock<Result<(), i32>> = OnceLock::new();
         let answer = ANSWER.get_or_init(|| {

@@ -78,7 +78,7 @@ impl Socket {
         Ok(snapshot)
     }
 
-    /// What sets its congestion control.
+    /// Controls that set its congestion control.
     pub(super) fn controls(&self) -> &Controls {
         &self.controls
     }
@@ -192,7 +192,7 @@ impl Socket {
         info::subflows(&self.stream)
     }
 
-    /// What each subflow of MPTCP does; none of TCP.
+    /// State of each subflow of MPTCP; empty for TCP.
     pub(crate) fn subflow_states(&self) -> Vec<SubflowState> {
         match self.mptcp {
             true => info::subflow_states(&self.stream),

@@ -1,4 +1,4 @@
-//! What the meter of a TCP connection asks of the kernel, and what it sets there.
+//! Questions that the meter of a TCP connection asks of the kernel, and the settings it makes there.
 
 use std::io;
 use std::sync::Once;

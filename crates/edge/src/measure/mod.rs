@@ -12,6 +12,7 @@ mod info;
 mod io;
 mod keep_alive;
 mod kernel;
+mod next_look;
 mod patience;
 mod quic;
 mod quinn;
@@ -37,7 +38,7 @@ use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
 pub(crate) use tracked::{Content, TrackedBody};
 
-/// What subflows of MPTCP that are gone had counted: the kernel counts those that are there.
+/// Counts of MPTCP subflows that are gone: the kernel counts those that are there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departed {
     packets_sent: u64,
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn counts_of_gone_subflows_stay() {
-        // What the kernel counts, and what the connection has sent and lost.
+        // Counts of the kernel by subflow, and the connection's packets sent and lost.
         let looks = [
             ("two subflows", (1000, 20), (1000, 20)),
             ("one of them is gone", (400, 5), (1000, 20)),

@@ -17,8 +17,8 @@ use super::quinn::{Counts, QuicTransport, Quinn};
 use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
-use super::watcher::Watcher;
-use super::{Exchange, Load, Patience, Signal, Snapshot, Terms};
+use super::watcher::{Watcher, report};
+use super::{Exchange, Load, Patience, Snapshot, Terms};
 use crate::clock;
 use crate::conn::Conn;
 use crate::marked::Marks;
@@ -41,7 +41,7 @@ pub(crate) struct QuicMeter<T = Quinn> {
     conn: Arc<Conn>,
     quic: T,
     marks: Arc<Marks>,
-    /// What its congestion control was last set to.
+    /// Settings that its congestion control was last given.
     settings: Settings,
     acknowledged: Arc<Acknowledged>,
     awaiting: VecDeque<(Exchange, Stopped)>,
@@ -62,7 +62,7 @@ pub(crate) struct QuicMeter<T = Quinn> {
     nudges: u32,
 }
 
-/// What the packets of a connection bear while it is steered.
+/// Marks of a connection's packets while it is steered.
 struct Steered {
     marks: Arc<Marks>,
     destination: SocketAddr,
@@ -271,17 +271,9 @@ impl<T: QuicTransport> QuicMeter<T> {
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
         while let Some(signal) = watching.poll(cx, || Some(self.conn.of_path(self.quic.flight()?)))
         {
-            match signal {
-                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
-                    self.steer();
-                    self.failover();
-                }
-                Signal::Stalled(_) => {}
-                Signal::Resumed {
-                    silent,
-                    false_alarm,
-                } => self.conn.resumed(silent, false_alarm),
-                Signal::Delivered => self.conn.delivered(),
+            if report(&self.conn, &signal) {
+                self.steer();
+                self.failover();
             }
         }
         self.watcher = watcher;

@@ -1,4 +1,4 @@
-//! What the meter of a QUIC connection asks of quinn, and what it sets there.
+//! Questions that the meter of a QUIC connection asks of quinn, and the settings it makes there.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::transport::{Flight, Snapshot};
 
 /// A QUIC connection, as its meter knows it.
 pub(crate) trait QuicTransport {
-    /// What it has counted; the delivery rate is the highest since the last call.
+    /// Counts so far; the delivery rate is the highest since the last call.
     fn count(&self) -> Counts;
 
     /// Bytes that the client has acknowledged.
@@ -40,7 +40,7 @@ pub(crate) trait QuicTransport {
     fn failover(&self);
 }
 
-/// What a QUIC connection has counted since its beginning.
+/// Counts of a QUIC connection since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) snapshot: Snapshot,

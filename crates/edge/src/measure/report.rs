@@ -103,8 +103,8 @@ impl Reporter {
         self.blurred = true;
     }
 
-    /// What there is to observe now, each with the time that it is of; `idle` when no response is under way, `over` at the
-    /// connection's end.
+    /// Observations that there are now, each with the time that it is of; `idle` when no response is
+    /// under way, `over` at the connection's end.
     pub(crate) fn observations(
         &mut self,
         now: Instant,

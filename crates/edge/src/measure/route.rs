@@ -14,7 +14,7 @@ const PART: Duration = Duration::from_secs(1);
 /// is not the route's.
 const STARVED: u32 = 20;
 
-/// What a meter sees of its connection.
+/// State of a connection as its meter sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouteSample<'a> {
     pub(super) now: Instant,
@@ -31,6 +31,21 @@ impl RouteSample<'_> {
     /// Nothing that is sent since then can be acknowledged yet.
     fn is_first_flight(&self, since: Instant) -> bool {
         self.now.saturating_duration_since(since) < self.snapshot.min_rtt
+    }
+
+    /// Whether the content requested since `begun` begins a part: all former content had arrived.
+    fn begins_anew(&self, begun: Instant) -> bool {
+        let delivered = self.awaited.is_none_or(|asked| asked >= begun);
+        !self.idle && delivered && self.is_first_flight(begun)
+    }
+
+    /// The end of a part that the one since `next` follows, if there is one.
+    fn end(&self, next: Option<Instant>) -> Instant {
+        match next {
+            Some(next) => self.acked_at.min(next),
+            None if self.idle => self.acked_at,
+            None => self.now,
+        }
     }
 }
 
@@ -122,15 +137,8 @@ impl RouteReporter {
         let since = *part.since.get_or_insert(begun?);
         let part = *part;
         // A request that came when all former content had arrived begins anew.
-        let next = begun.filter(|begun| {
-            let delivered = look.awaited.is_none_or(|asked| asked >= *begun);
-            !look.idle && *begun > since && delivered && look.is_first_flight(*begun)
-        });
-        let until = match next {
-            Some(next) => look.acked_at.min(next),
-            None if look.idle => look.acked_at,
-            None => look.now,
-        };
+        let next = begun.filter(|begun| *begun > since && look.begins_anew(*begun));
+        let until = look.end(next);
         let duration = until.saturating_duration_since(since);
         if !look.idle && next.is_none() {
             self.busy = busy;

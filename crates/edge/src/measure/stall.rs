@@ -31,6 +31,7 @@
 //! packets that are still on the former path for lost. When it has sent them again, the receiver reports
 //! that they had come (RFC 2883).
 
+mod alarm;
 mod log;
 mod paths;
 mod signal;
@@ -40,6 +41,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use crate::transport::{Flight, Stall};
+use alarm::Alarm;
 use log::Log;
 use paths::Paths;
 pub(crate) use signal::Signal;
@@ -114,52 +116,6 @@ struct GivenUp {
     at: Instant,
     sent: u64,
     acked: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Alarm {
-    raised: Instant,
-    /// A round trip over another path takes longer.
-    soon: Duration,
-    /// Counters before.
-    sent: u64,
-    acked: u64,
-    former: u64,
-    resent: u64,
-    duplicates: u64,
-    /// The last look without an acknowledgement since, and the bytes or packets sent by then.
-    silent: (Instant, u64),
-    /// When to report it again.
-    again: Instant,
-    times: u32,
-}
-
-impl Alarm {
-    /// Whether it is certain that the path delivered the packets acknowledged `at`. A single packet may
-    /// be one that the receiver had, and acknowledged late. Retransmissions fill another path's gaps,
-    /// too, but two of its round trips later: one until the gaps are reported, one until they are
-    /// filled.
-    fn was_false(&self, at: Instant, flight: &Flight) -> bool {
-        let came = flight.former.saturating_sub(self.former);
-        let unmixed = flight.resent == self.resent || at < self.raised + self.soon;
-        came >= AT_ONCE * flight.former_packet && unmixed
-    }
-
-    /// Whether more is acknowledged than was sent before the silence ended: later packets need a round trip.
-    /// Unlike in [`Alarm::was_false`], there may be gaps among the packets that came.
-    fn is_outrun(&self, now: Instant, flight: &Flight) -> bool {
-        let (until, sent) = self.silent;
-        let acked = flight.acked.saturating_sub(self.acked);
-        now < until + self.soon && acked >= sent.saturating_sub(self.sent) + AT_ONCE * flight.packet
-    }
-
-    /// Whether most retransmissions since were of packets that had arrived. Behind a black hole nearly
-    /// all retransmissions are needed.
-    fn was_needless(&self, flight: &Flight) -> bool {
-        let duplicates = flight.duplicates.saturating_sub(self.duplicates);
-        let resent = flight.resent.saturating_sub(self.resent);
-        duplicates >= AT_ONCE && 2 * duplicates >= resent
-    }
 }
 
 impl Watch {
@@ -324,17 +280,9 @@ impl Watch {
                 return None;
             }
         }
-        let alarm = self.alarm.unwrap_or(Alarm {
-            raised: now,
-            soon: (flight.srtt - self.paths.queueing(flight)) / SOON_DIVISOR,
-            sent: flight.sent,
-            acked: self.acked,
-            former: flight.former,
-            resent: flight.resent,
-            duplicates: flight.duplicates,
-            silent: (now, flight.sent),
-            again: now,
-            times: 0,
+        let alarm = self.alarm.unwrap_or_else(|| {
+            let soon = (flight.srtt - self.paths.queueing(flight)) / SOON_DIVISOR;
+            Alarm::raise(now, soon, self.acked, flight)
         });
         self.given_up = Some(GivenUp {
             at: now,
@@ -370,7 +318,7 @@ impl Watch {
         self.patience.0.max(of_path).max(of_queue)
     }
 
-    /// What makes a packet overdue that was sent so long ago.
+    /// Time after which a packet that was sent so long ago is overdue.
     fn late(&self, flight: &Flight) -> Duration {
         match self.paths.rtt(flight) {
             Some(rtt) if self.alarm.is_none() => rtt + self.patience(flight).max(4 * flight.rttvar),

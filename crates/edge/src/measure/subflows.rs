@@ -1,15 +1,12 @@
 //! Noticing that one of the paths of an MPTCP connection carries nothing any more.
 
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use tokio::time::Sleep;
-
 use super::Flight;
+use super::next_look::NextLook;
 use super::stall::{Signal, Watch};
-
 use crate::clock;
 
 /// Between looks while there is no subflow.
@@ -36,8 +33,7 @@ pub(super) struct SubflowWatcher {
     watches: Vec<(u32, Watch)>,
     /// Seen at the last look, and pending.
     signals: Vec<(IpAddr, Signal)>,
-    next: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
+    next: NextLook,
 }
 
 impl SubflowWatcher {
@@ -46,8 +42,7 @@ impl SubflowWatcher {
             ack_delay,
             watches: Vec::new(),
             signals: Vec::new(),
-            next: clock::now(),
-            timer: None,
+            next: NextLook::new(clock::now()),
         }
     }
 
@@ -63,18 +58,11 @@ impl SubflowWatcher {
                 return Some(signal);
             }
             let now = clock::now();
-            if now >= self.next {
+            if self.next.is_due(now) {
                 self.look(now, &flights());
                 continue;
             }
-            let deadline = self.next.into();
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-            if timer.deadline() != deadline {
-                timer.as_mut().reset(deadline);
-            }
-            if timer.as_mut().poll(cx).is_pending() {
+            if self.next.poll(cx).is_pending() {
                 return None;
             }
         }
@@ -83,7 +71,7 @@ impl SubflowWatcher {
     fn look(&mut self, now: Instant, flights: &[SubflowFlight]) {
         let is_there = |id: u32| flights.iter().any(|subflow| subflow.id == id);
         self.watches.retain(|(id, _)| is_there(*id));
-        self.next = now + LONELY_INTERVAL;
+        let mut next = now + LONELY_INTERVAL;
         for subflow in flights {
             let known = self.watches.iter().position(|(id, _)| *id == subflow.id);
             let place = known.unwrap_or_else(|| {
@@ -95,8 +83,9 @@ impl SubflowWatcher {
             let signal = watch.look(now, &subflow.flight);
             self.signals
                 .extend(signal.map(|signal| (subflow.local, signal)));
-            self.next = self.next.min(watch.next(&subflow.flight));
+            next = next.min(watch.next(&subflow.flight));
         }
+        self.next.set(next);
     }
 }
 
@@ -137,7 +126,7 @@ mod tests {
         while now < start + Duration::from_secs(2) {
             watcher.look(now, &[idle]);
             looks += 1;
-            now = watcher.next;
+            now = watcher.next.at();
         }
         // Each 5 ms in the first quarter of a second, each 50 ms then.
         assert!((60..100).contains(&looks), "{looks}");

@@ -39,7 +39,7 @@ impl ContentEnd {
 
 /// Bytes that were acknowledged while content was sent, or soon after it.
 ///
-/// What else is acknowledged, such as answers to PATH_CHALLENGE, says nothing of whether a client
+/// Acknowledgements of other frames, such as answers to PATH_CHALLENGE, do not show whether a client
 /// takes content.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streamed {

@@ -14,7 +14,7 @@ use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
-use super::watcher::Watcher;
+use super::watcher::{Watcher, report};
 use super::{
     Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport, Terms,
 };
@@ -147,7 +147,7 @@ impl<T: TcpTransport> TcpMeter<T> {
         self.load = Load::default();
         self.await_acknowledgement();
         for (end, _) in &mut self.awaiting {
-            // What says goodbye after a response, the client may not wait for.
+            // A client may not wait for the protocol's goodbye after a response.
             *end = end.saturating_sub(GOODBYE);
         }
         let patience = clock::now() + CLOSE_PATIENCE;
@@ -303,19 +303,12 @@ impl<T: TcpTransport> TcpMeter<T> {
         let mut watcher = self.watcher.take();
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
         while let Some(signal) = watching.poll(cx, || self.flight()) {
-            match signal {
-                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
-                    self.steer();
-                    if self.socket.failover() {
-                        self.conn.shared.metrics.on_failover(Transport::Tcp);
-                    }
-                }
-                Signal::Stalled(_) => {}
-                Signal::Resumed {
-                    silent,
-                    false_alarm,
-                } => self.conn.resumed(silent, false_alarm),
-                Signal::Delivered => self.conn.delivered(),
+            if !report(&self.conn, &signal) {
+                continue;
+            }
+            self.steer();
+            if self.socket.failover() {
+                self.conn.shared.metrics.on_failover(Transport::Tcp);
             }
         }
         self.watcher = watcher;
@@ -352,7 +345,7 @@ impl<T: TcpTransport> TcpMeter<T> {
         }
     }
 
-    /// What it watches.
+    /// The socket that it watches.
     pub(crate) const fn socket(&self) -> &Arc<T> {
         &self.socket
     }

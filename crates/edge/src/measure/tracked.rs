@@ -138,13 +138,6 @@ pub(crate) struct Content {
     last: Option<Ticket>,
 }
 
-impl Content {
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-}
-
 impl Buf for Content {
     fn remaining(&self) -> usize {
         self.bytes.remaining()

@@ -1,15 +1,13 @@
 //! Looking at a transport in time.
 
-use std::pin::Pin;
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::Sleep;
-
+use super::next_look::NextLook;
 use super::stall::{Signal, Watch};
-use crate::transport::Flight;
-
 use crate::clock;
+use crate::conn::Conn;
+use crate::transport::Flight;
 
 /// Between looks while nothing is known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(5);
@@ -18,8 +16,7 @@ const UNKNOWN_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Watcher {
     watch: Watch,
-    next: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
+    next: NextLook,
 }
 
 impl Watcher {
@@ -27,8 +24,7 @@ impl Watcher {
         let now = clock::now();
         Self {
             watch: Watch::new(now, ack_delay),
-            next: now,
-            timer: None,
+            next: NextLook::new(now),
         }
     }
 
@@ -36,8 +32,7 @@ impl Watcher {
     pub(super) fn rest(&mut self) {
         let now = clock::now();
         self.watch.rest(now);
-        self.next = now;
-        self.timer = None;
+        self.next = NextLook::new(now);
     }
 
     /// Looks at the packets under way when it is time, and returns the first signal. To be called again
@@ -49,28 +44,35 @@ impl Watcher {
     ) -> Option<Signal> {
         loop {
             let now = clock::now();
-            if now >= self.next {
+            if self.next.is_due(now) {
                 let Some(flight) = flight() else {
                     // No round-trip time yet.
-                    self.next = now + UNKNOWN_INTERVAL;
+                    self.next.set(now + UNKNOWN_INTERVAL);
                     continue;
                 };
                 let signal = self.watch.look(now, &flight);
-                self.next = self.watch.next(&flight);
+                self.next.set(self.watch.next(&flight));
                 if signal.is_some() {
                     return signal;
                 }
             }
-            let deadline = self.next.into();
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-            if timer.deadline() != deadline {
-                timer.as_mut().reset(deadline);
-            }
-            if timer.as_mut().poll(cx).is_pending() {
+            if self.next.poll(cx).is_pending() {
                 return None;
             }
         }
     }
+}
+
+/// Reports a signal to its connection. Returns whether that takes another path now, by which its
+/// transport shall send at once.
+pub(super) fn report(conn: &Conn, signal: &Signal) -> bool {
+    match signal {
+        Signal::Stalled(stall) => return conn.stalled(stall),
+        Signal::Resumed {
+            silent,
+            false_alarm,
+        } => conn.resumed(*silent, *false_alarm),
+        Signal::Delivered => conn.delivered(),
+    }
+    false
 }

@@ -35,47 +35,50 @@ impl Metrics {
                 .map(|(transport, n)| (vec![("transport", transport)], value(n)))
                 .to_vec(),
         );
-        let singles = [
+        for (name, help, count) in self.single_counts() {
+            counters(registry, name, help, vec![(Labels::new(), count)]);
+        }
+    }
+
+    /// Name, help and value of the counters without labels.
+    fn single_counts(&self) -> [(&'static str, &'static str, u64); 7] {
+        [
             (
                 "pages_spread",
                 "Pages whose resources were spread over several connections",
-                &self.pages_spread,
+                value(&self.pages_spread),
             ),
             (
                 "quic_retries",
                 "QUIC clients asked to prove their address",
-                &self.quic_retries,
+                value(&self.quic_retries),
             ),
             (
                 "store_records_written",
                 "Records written to the store",
-                &self.stored,
+                value(&self.stored),
             ),
             (
                 "accept_failures",
                 "Tries to accept a connection that failed for want of descriptors or memory",
-                &self.accept_failures,
+                value(&self.accept_failures),
             ),
             (
                 "reloads",
                 "Configurations and certificates read anew",
-                &self.reloads,
+                value(&self.reloads),
             ),
             (
                 "reloads_failed",
                 "Configurations and certificates that were refused",
-                &self.reloads_failed,
+                value(&self.reloads_failed),
             ),
-        ];
-        let singles = singles.map(|(name, help, count)| (name, help, value(count)));
-        let lost = (
-            "access_log_lines_dropped",
-            "Access log lines that could not be written, or not in time",
-            self.access_log.lost(),
-        );
-        for (name, help, count) in singles.into_iter().chain([lost]) {
-            counters(registry, name, help, vec![(Labels::new(), count)]);
-        }
+            (
+                "access_log_lines_dropped",
+                "Access log lines that could not be written, or not in time",
+                self.access_log.lost(),
+            ),
+        ]
     }
 
     pub(super) fn register_store(&self, registry: &mut Registry) {

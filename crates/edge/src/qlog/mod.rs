@@ -29,7 +29,7 @@ use crate::clock;
 /// Traces that may be asked for at once.
 const MAX_WANTED: usize = 16;
 
-/// What somebody asks for.
+/// Traces that somebody asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceRequest {
     /// Whose connections.

@@ -31,7 +31,7 @@ pub(super) fn new(deadline: Instant, limit: u64) -> (Feed, TraceBody) {
     let body = TraceBody {
         pipe: Arc::clone(&pipe),
         deadline: Box::pin(tokio::time::sleep_until(deadline.into())),
-        reported: false,
+        ended: false,
     };
     (Feed::of(&pipe), body)
 }
@@ -153,7 +153,7 @@ impl Drop for Feed {
 pub(crate) struct TraceBody {
     pipe: Arc<Pipe>,
     deadline: Pin<Box<Sleep>>,
-    reported: bool,
+    ended: bool,
 }
 
 impl Drop for TraceBody {
@@ -195,10 +195,10 @@ impl http_body::Body for TraceBody {
         }
         let data = if !state.buffer.is_empty() {
             std::mem::take(&mut state.buffer)
-        } else if self.reported {
+        } else if self.ended {
             return Poll::Ready(None);
         } else if state.end.is_some() {
-            self.reported = true;
+            self.ended = true;
             self.last(&state)
         } else {
             state.reader = Some(cx.waker().clone());

@@ -1,4 +1,4 @@
-//! What quinn writes of one connection, record by record.
+//! Records that quinn writes of one connection, one by one.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ pub(super) struct Recorder {
     group: String,
     controller: Arc<OnceLock<Handle>>,
     /// The state of the controller in the last record.
-    reported: Option<State>,
+    written: Option<State>,
     /// The record that is being written.
     partial: Vec<u8>,
     headed: bool,
@@ -33,7 +33,7 @@ impl Recorder {
             feed,
             group: group.to_owned(),
             controller,
-            reported: None,
+            written: None,
             partial: Vec::new(),
             headed: false,
         }
@@ -61,7 +61,7 @@ impl Recorder {
             floor: state.floor.map(|_| 1),
             ..state
         };
-        let former = self.reported.replace(state);
+        let former = self.written.replace(state);
         if former.map(essence) == Some(essence(state)) {
             return;
         }

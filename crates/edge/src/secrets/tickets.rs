@@ -106,7 +106,7 @@ impl Tickets {
     /// old. Returns whether anything has changed.
     ///
     /// # Errors
-    /// What `draw` gives; the keys stay as they were then.
+    /// The error of `draw`; the keys stay as they were then.
     pub(crate) fn rotate<E>(
         &self,
         now: u64,

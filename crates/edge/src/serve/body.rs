@@ -56,7 +56,7 @@ pub(crate) struct LimitedBody {
     outcome: Arc<AtomicU8>,
     uploads: Arc<UploadWindow>,
     rest: Rest,
-    /// What `rest` becomes once something was read.
+    /// State that `rest` gets once something was read.
     read_on: Rest,
 }
 
@@ -80,14 +80,11 @@ impl LimitedBody {
         if request.body().is_end_stream() {
             return (Ok(request), Outcome::default());
         }
+        let discard = Rest::Discard(timeouts.linger);
         let (max, patience, read_on) = match *request.method() {
             // The bytes of a tunnel are no content (RFC 9110 §9.3.6).
             Method::CONNECT => (u64::MAX, None, Rest::Nothing),
-            _ => (
-                limits.body_size.bytes(),
-                Some(timeouts.body),
-                Rest::Discard(timeouts.linger),
-            ),
+            _ => (limits.body_size.bytes(), Some(timeouts.body), discard),
         };
         let too_large = request.body().size_hint().lower() > max;
         let outcome = Arc::new(AtomicU8::new(0));

@@ -1,4 +1,4 @@
-//! What makes a request unanswerable, whatever is served.
+//! Faults that make a request unanswerable, whatever is served.
 
 use std::net::Ipv6Addr;
 

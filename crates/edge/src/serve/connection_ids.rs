@@ -57,7 +57,7 @@ impl QuicKeys {
         config
     }
 
-    /// What protects the tokens by which clients prove their address (RFC 9000 §8.1).
+    /// Key that protects the tokens by which clients prove their address (RFC 9000 §8.1).
     pub(crate) fn tokens(&self) -> Arc<dyn HandshakeTokenKey> {
         Arc::clone(&self.tokens)
     }

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_h3_quinn::{
@@ -75,42 +75,25 @@ async fn run(
 ) -> Result<(), StreamError> {
     let handler = Arc::new(handler);
     let Answerer { conn, site } = &handler.answerer;
-    let (conn, stop) = (Arc::clone(conn), site.stop.clone());
-    let mut http = Server::new(quic.clone(), config(service));
-    let mut stopping = Stopping::new(stop, quic.clone());
-    let mut idle = IdleTimer::new(service.timeouts.idle);
-    let mut slice = Slice::default();
+    let mut waiting = Waiting {
+        conn: Arc::clone(conn),
+        http: Server::new(quic.clone(), config(service)),
+        stopping: Stopping::new(site.stop.clone(), quic.clone()),
+        idle: IdleTimer::new(service.timeouts.idle),
+        slice: Slice::default(),
+    };
     loop {
-        let event = poll_fn(|cx| {
-            meter.poll(cx);
-            if meter.is_stalled() {
-                return Poll::Ready(Event::Stalled);
-            }
-            if let Poll::Ready(step) = stopping.poll(cx) {
-                return Poll::Ready(Event::Stop(step));
-            }
-            if !stopping.has_begun() && idle.poll(cx, &conn).is_ready() {
-                stopping.begin();
-                return Poll::Ready(Event::Stop(Step::Announce));
-            }
-            ready!(slice.poll(cx));
-            let accepted = http.poll_accept(cx);
-            if accepted.is_pending() {
-                slice.pause();
-            }
-            accepted.map(Event::Accepted)
-        });
-        match event.await {
+        match poll_fn(|cx| waiting.poll(meter, cx)).await {
             Event::Accepted(Ok(request)) => {
                 let handling = Box::pin(Arc::clone(&handler).handle(request));
-                if let Some(waiting) = executor::start(handling) {
-                    requests.spawn(waiting);
+                if let Some(rest) = executor::start(handling) {
+                    requests.spawn(rest);
                 }
                 while requests.try_join_next().is_some() {}
             }
-            Event::Accepted(Err(error)) => return ended(&conn, error),
-            Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),
-            Event::Stop(Step::Refuse) => http.shutdown(Shutdown::Refuse),
+            Event::Accepted(Err(error)) => return ended(&waiting.conn, error),
+            Event::Stop(Step::Announce) => waiting.http.shutdown(Shutdown::Announce),
+            Event::Stop(Step::Refuse) => waiting.http.shutdown(Shutdown::Refuse),
             Event::Stop(Step::Look) => {
                 let handled = Arc::strong_count(&handler) == 1;
                 if handled && !meter.has_unacknowledged() {
@@ -118,7 +101,7 @@ async fn run(
                 }
             }
             Event::Stalled => {
-                conn.shared.metrics.on_refusal(Refusal::Stalled);
+                waiting.conn.shared.metrics.on_refusal(Refusal::Stalled);
                 close(quic, Code::ExcessiveLoad, "nothing was taken");
                 return Ok(());
             }
@@ -128,7 +111,38 @@ async fn run(
     Ok(())
 }
 
-/// What a connection allows its client.
+/// A connection that waits for its next event.
+struct Waiting {
+    conn: Arc<Conn>,
+    http: Server,
+    stopping: Stopping,
+    idle: IdleTimer,
+    slice: Slice,
+}
+
+impl Waiting {
+    fn poll(&mut self, meter: &mut QuicMeter, cx: &mut Context<'_>) -> Poll<Event> {
+        meter.poll(cx);
+        if meter.is_stalled() {
+            return Poll::Ready(Event::Stalled);
+        }
+        if let Poll::Ready(step) = self.stopping.poll(cx) {
+            return Poll::Ready(Event::Stop(step));
+        }
+        if !self.stopping.has_begun() && self.idle.poll(cx, &self.conn).is_ready() {
+            self.stopping.begin();
+            return Poll::Ready(Event::Stop(Step::Announce));
+        }
+        ready!(self.slice.poll(cx));
+        let accepted = self.http.poll_accept(cx);
+        if accepted.is_pending() {
+            self.slice.pause();
+        }
+        accepted.map(Event::Accepted)
+    }
+}
+
+/// Limits of a connection for its client.
 fn config(service: &Service) -> Config {
     let limits = &service.limits;
     Config {
@@ -159,13 +173,23 @@ fn close(quic: &quinn::Connection, code: Code, reason: &str) {
     quic.close(code, reason.as_bytes());
 }
 
-/// What a connection waits for.
+/// Event that a connection waits for.
 // Lives for a moment on the stack; a box would cost an allocation a request.
 #[allow(clippy::large_enum_variant)]
 enum Event {
     Accepted(Result<Incoming, StreamError>),
     Stop(Step),
     Stalled,
+}
+
+/// Answers a request whose header section cannot be used.
+async fn refuse(answer: Answer, error: &StreamError) {
+    if let StreamError::TooLarge = error {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return answer.refuse(status).await;
+    }
+    tracing::debug!("HTTP/3 request: {error}");
+    answer.reset(error.fault().unwrap_or(Code::RequestCancelled));
 }
 
 /// Answers the requests of a connection.
@@ -186,15 +210,7 @@ impl Handler {
         let patience = self.answerer.site.service().timeouts.header;
         let head = match tokio::time::timeout(patience, receiving.head()).await {
             Ok(Ok(head)) => head,
-            Ok(Err(StreamError::TooLarge)) => {
-                return answer
-                    .refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
-                    .await;
-            }
-            Ok(Err(error)) => {
-                tracing::debug!("HTTP/3 request: {error}");
-                return answer.reset(error.fault().unwrap_or(Code::RequestCancelled));
-            }
+            Ok(Err(error)) => return refuse(answer, &error).await,
             Err(_) => {
                 tracing::debug!("HTTP/3 request: its header section came too slowly");
                 return answer.refuse(StatusCode::REQUEST_TIMEOUT).await;

@@ -1,4 +1,4 @@
-//! What every final response's head says.
+//! Fields in every final response's head.
 
 use std::cell::RefCell;
 use std::time::SystemTime;

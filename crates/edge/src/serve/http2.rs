@@ -1,7 +1,5 @@
 //! HTTP/2 over one connection (RFC 9113).
 
-mod upload;
-
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,6 +9,7 @@ use h2::server::{Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::{Method, Request, Response, header};
 use http_body::Body as _;
+use http_body_util::BodyExt as _;
 
 use super::calm::Calm;
 use super::head::{date, length_to_announce};
@@ -23,9 +22,8 @@ use crate::ledger::Ticket;
 use crate::measure::{Content, MeteredIo, TrackedBody};
 use crate::uploads::{FIRST_WINDOW, stream_window};
 use hikyaku_content::HeaderSize;
-use hikyaku_content::Http2Body;
-use hikyaku_content::{Body, BoxError, Interim, Protocol, RequestBody};
-use upload::Upload;
+use hikyaku_content::{Body, BoxError, Http2Body, Interim, Protocol, RequestBody};
+use hikyaku_content::{SendError, send_http2};
 
 /// Bytes of a response that wait for one stream's client.
 const SEND_BUFFER: usize = 256 * 1024;
@@ -40,7 +38,7 @@ type Io = Calm<FlushedByDriver<MeteredIo>>;
 pub(super) struct Http2 {
     answerer: Arc<Answerer>,
     state: State,
-    /// What streams shall have, where they do not have it yet.
+    /// Window that streams shall have, where they do not have it yet.
     stream_window: Option<u32>,
     stopping: bool,
 }
@@ -151,7 +149,7 @@ async fn try_answer(
         &mut request,
     );
     let (head, stream) = request.into_parts();
-    let upload = Upload(Http2Body::new(stream, &head.headers));
+    let upload = Http2Body::of_request(stream, &head.headers).map_err(BoxError::from);
     let request = Request::from_parts(head, RequestBody::new(upload));
     // In a box, since it takes more memory than a response that waits for its client.
     let response = Box::pin(respond_in_time(answerer, request, reply, &mut ticket)).await?;
@@ -200,70 +198,19 @@ async fn respond_in_time(
     }
 }
 
-/// Sends content, no faster than the client takes it. Where it ends early the stream is reset with
-/// `broken_off`.
+/// Sends content. Where it ends early the stream is reset with `broken_off`.
 async fn send(
-    mut stream: SendStream<Content>,
+    stream: SendStream<Content>,
     body: TrackedBody,
     broken_off: Reason,
 ) -> Result<(), h2::Error> {
-    let mut body = pin!(body);
-    loop {
-        let frame = poll_fn(|cx| {
-            poll_alive(&mut stream, cx)?;
-            body.as_mut().poll_frame(cx).map(Ok::<_, h2::Error>)
-        });
-        let frame = match frame.await? {
-            Some(Ok(frame)) => frame,
-            Some(Err(error)) => {
-                tracing::debug!("HTTP/2 response: its content ended early: {error}");
-                stream.send_reset(broken_off);
-                return Ok(());
-            }
-            None => return stream.send_data(body.nothing(), true),
-        };
-        match frame.into_data() {
-            Ok(data) => {
-                let is_end = body.is_end_stream();
-                if !data.is_empty() {
-                    poll_fn(|cx| poll_room(&mut stream, cx)).await?;
-                }
-                stream.send_data(data, is_end)?;
-                if is_end {
-                    return Ok(());
-                }
-            }
-            Err(frame) => {
-                let trailers = frame.into_trailers().unwrap_or_default();
-                // The reserved capacity is others' to use.
-                stream.reserve_capacity(0);
-                return stream.send_trailers(trailers);
-            }
+    let nothing = body.nothing();
+    match send_http2(stream, body, nothing, broken_off).await {
+        Ok(()) => Ok(()),
+        Err(SendError::Stopped(error)) => Err(error),
+        Err(SendError::Content(error)) => {
+            tracing::debug!("HTTP/2 response: its content ended early: {error}");
+            Ok(())
         }
     }
-}
-
-/// Fails when the client wants no more of a response.
-fn poll_alive(stream: &mut SendStream<Content>, cx: &mut Context<'_>) -> Result<(), h2::Error> {
-    match stream.poll_reset(cx)? {
-        Poll::Ready(reason) => Err(reason.into()),
-        Poll::Pending => Ok(()),
-    }
-}
-
-/// Waits until the client takes at least a byte; what there is to send then waits for the rest.
-/// Asking for more would keep it from the other streams.
-fn poll_room(
-    stream: &mut SendStream<Content>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), h2::Error>> {
-    poll_alive(stream, cx)?;
-    stream.reserve_capacity(1);
-    while stream.capacity() == 0 {
-        match ready!(stream.poll_capacity(cx)) {
-            Some(capacity) => capacity.map(drop)?,
-            None => return Poll::Ready(Err(Reason::CANCEL.into())),
-        }
-    }
-    Poll::Ready(Ok(()))
 }

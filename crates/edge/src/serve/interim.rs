@@ -227,7 +227,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(8);
         let (mut stream, writer) = WithInterim::new(near);
         let flush = async move {
-            // What the response before has left.
+            // The remainder of the response before.
             stream.write_all(b"end").await.unwrap();
             stream.flush().await.unwrap();
             let mut writing = pin!(writer.send(hints()));

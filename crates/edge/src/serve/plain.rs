@@ -14,7 +14,7 @@ const HEAD: &str = "HTTP/1.1 400 Bad Request\r\n\
     Connection: close\r\n\r\n";
 const BODY: &str =
     "400 Bad Request: this is an HTTPS port: begin the address with https:// instead of http://\n";
-/// What the client may go on to send while it reads the answer.
+/// Bytes that the client may go on to send while it reads the answer.
 const DISCARDED: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
 

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection_ids::QuicKeys;
 use super::{Answerer, Service, Site, h3};
-use crate::conn::Conn;
+use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::metrics::add;
@@ -33,7 +33,7 @@ use hikyaku_content::Peer;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// What it takes at most to end a connection in order.
+/// Time that it takes at most to end a connection in order.
 const ORDERLY_END: Duration = Duration::from_secs(1);
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
@@ -90,7 +90,7 @@ impl QuicConfig {
         })
     }
 
-    /// What an endpoint needs before it knows who comes.
+    /// Settings that an endpoint needs before it knows who comes.
     pub(crate) fn endpoint(&self) -> quinn::ServerConfig {
         self.server.clone()
     }
@@ -187,31 +187,26 @@ impl QuicListener {
                 failed(&self.site, begun.remote, begun.validated, &error);
                 let unvalidated = under_way.unvalidated.take();
                 drop((admission, under_way));
-                if unvalidated.is_some() {
-                    let last = tokio::time::sleep(LAST_PACKETS);
-                    self.site.stop.run_until_cancelled(last).await;
-                }
-                return;
+                return self.linger(unvalidated).await;
             }
         };
         if let Some(trace) = begun.trace {
             trace.follow(&established.quic);
         }
-        let peer = Peer {
-            remote: begun.remote,
-            local: begun.local,
-            version: Version::H3,
-            server_name: established.server_name,
+        let opening = Opening {
+            peer: Peer {
+                remote: begun.remote,
+                local: begun.local,
+                version: Version::H3,
+                server_name: established.server_name,
+            },
+            congestion: begun.congestion,
+            pacer: Some(Arc::default()),
+            mptcp: Mptcp::None,
+            memory: admission.memory(SEND_WINDOW, &self.site.service().limits),
+            validated: begun.validated || established.early.is_none(),
         };
-        let conn = Conn::open(
-            Arc::clone(&self.site.shared),
-            peer,
-            begun.congestion,
-            Some(Arc::default()),
-            Mptcp::None,
-            admission.memory(SEND_WINDOW, &self.site.service().limits),
-            begun.validated || established.early.is_none(),
-        );
+        let conn = Conn::open(Arc::clone(&self.site.shared), opening);
         let quic = established.quic;
         let live = LiveConnection::quic(&conn, quic.clone());
         let _place = self.site.live.list(admission, live);
@@ -222,6 +217,14 @@ impl QuicListener {
         let complete = completion(&answerer, &quic, established.early, under_way);
         if let Err(error) = h3::serve(answerer, quic, complete).await {
             tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
+        }
+    }
+
+    /// Keeps `unvalidated`, which bounds the packets to an address, until the last of them are on their way.
+    async fn linger(&self, unvalidated: Option<Handshaking>) {
+        if unvalidated.is_some() {
+            let last = tokio::time::sleep(LAST_PACKETS);
+            self.site.stop.run_until_cancelled(last).await;
         }
     }
 
@@ -368,7 +371,7 @@ async fn establish(mut connecting: Connecting, service: &Service) -> io::Result<
             return Ok((connecting.await?, server_name, None));
         }
         Ok(match connecting.into_0rtt() {
-            Ok((quic, accepted)) => (quic, server_name, Some(accepted)),
+            Ok((quic, opening)) => (quic, server_name, Some(opening)),
             Err(connecting) => (connecting.await?, server_name, None),
         })
     };

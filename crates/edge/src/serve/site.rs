@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::tcp_cc::Controls;
 use hikyaku_content::Content;
 
-/// What all listeners serve, and share.
+/// State that all listeners serve, and share.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) shared: Arc<Shared>,
@@ -29,9 +29,9 @@ pub(crate) struct Site {
     /// Those that are served.
     pub(crate) live: Arc<LiveConnections>,
     refusals: OnceASecond,
-    /// What sets the congestion control of TCP connections.
+    /// Setter of the congestion control of TCP connections.
     pub(crate) controls: Arc<Controls>,
-    /// What chooses the path of QUIC packets, for all sockets.
+    /// Chooser of the path of QUIC packets, for all sockets.
     pub(crate) marks: Arc<Marks>,
     /// Who may go on with a handshake.
     pub(crate) turns: Arc<Turns>,
@@ -41,7 +41,7 @@ pub(crate) struct Site {
     service: ArcSwap<Service>,
 }
 
-/// What a reload replaces of it.
+/// Part of the site that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) content: Content,

@@ -33,7 +33,7 @@ use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use super::{Answerer, Service, Site};
 use crate::accept::AcceptFailures;
 use crate::budget::RESERVE;
-use crate::conn::Conn;
+use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
 use crate::live::{LiveConnection, Place};
 use crate::measure::{MeteredIo, Socket, TcpMeter, TcpTransport, TrackedBody};
@@ -260,6 +260,23 @@ async fn answer(
     Ok(response.map(|body| TrackedBody::new(body, ticket, usize::MAX)))
 }
 
+/// Begins HTTP over `tls`, and returns it with what flushes HTTP/2.
+fn drive(
+    tls: TlsIo<MeteredIo>,
+    conn: Arc<Conn>,
+    site: Arc<Site>,
+    service: &Service,
+) -> (Driving, Option<Flush<MeteredIo>>) {
+    let answerer = Arc::new(Answerer { conn, site });
+    if answerer.conn.peer.version != Version::H2 {
+        return (http1(tls, &answerer, service), None);
+    }
+    let (tls, flush) = FlushedByDriver::new(tls);
+    let tls = Calm::new(tls, Arc::clone(&answerer.conn.shared));
+    let http: Driving = Box::pin(Http2::new(tls, &answerer, service));
+    (http, Some(flush))
+}
+
 /// A connection, its meter, and the timers that end it.
 struct Connection {
     http: Driving,
@@ -284,38 +301,29 @@ impl Connection {
             congestion,
             mptcp,
         } = secured;
-        let version = peer.version;
-        let held = match version {
+        let held = match peer.version {
             Version::H2 => H2_HELD,
             _ => RESERVE,
         };
         let service = site.service_full();
         let memory = admission.memory(held, &service.limits);
         let account = Arc::clone(&memory.account);
-        let pacer = (!socket.is_paced()).then(Arc::default);
-        let shared = Arc::clone(&site.shared);
-        let conn = Conn::open(shared, peer, congestion, pacer, mptcp, memory, true);
+        let opening = Opening {
+            peer,
+            congestion,
+            pacer: (!socket.is_paced()).then(Arc::default),
+            mptcp,
+            memory,
+            validated: true,
+        };
+        let conn = Conn::open(Arc::clone(&site.shared), opening);
         socket.set_notsent_lowat(UNSENT)?;
-        let place = site
-            .live
-            .list(admission, LiveConnection::tcp(&conn, &socket));
-        let place = Arc::new(place);
+        let live = LiveConnection::tcp(&conn, &socket);
+        let place = Arc::new(site.live.list(admission, live));
         let tls = TlsIo::new(tls, account, Arc::clone(&place));
         let meter = TcpMeter::new(Arc::clone(&conn), socket, service.terms());
         let stop = site.stop.clone();
-        let answerer = Arc::new(Answerer {
-            conn: Arc::clone(&conn),
-            site,
-        });
-        let (http, flush) = match version {
-            Version::H2 => {
-                let (tls, flush) = FlushedByDriver::new(tls);
-                let tls = Calm::new(tls, Arc::clone(&conn.shared));
-                let http: Driving = Box::pin(Http2::new(tls, &answerer, &service));
-                (http, Some(flush))
-            }
-            _ => (http1(tls, &answerer, &service), None),
-        };
+        let (http, flush) = drive(tls, Arc::clone(&conn), site, &service);
         Ok(Self {
             http,
             flush,

@@ -188,7 +188,7 @@ fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Er
     }
 }
 
-/// What a configuration puts into force, at the start and at each reload.
+/// Parts that a configuration puts into force, at the start and at each reload.
 pub(super) struct InForce {
     pub(super) terms: Terms,
     pub(super) service: Service,

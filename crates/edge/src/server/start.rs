@@ -1,4 +1,4 @@
-//! What a server is made of, in the order in which it can be had.
+//! Parts of a server, in the order in which they can be had.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ impl Default for ShardsConfig {
     }
 }
 
-/// What a resource is.
+/// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

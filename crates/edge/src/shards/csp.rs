@@ -1,4 +1,4 @@
-//! What a page's Content Security Policy allows (CSP Level 3).
+//! Sources that a page's Content Security Policy allows (CSP Level 3).
 
 use super::config::Kind;
 

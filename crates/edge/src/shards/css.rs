@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cssparser::{ParseError, Parser, Token};
+use cssparser::{ParseError, Parser, SourcePosition, Token};
 
 use super::config::Kind;
 
@@ -39,7 +39,7 @@ struct Found {
     kind: Kind,
 }
 
-/// What a URL at some place is for.
+/// Purpose of a URL at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Before a colon or a block: a selector, or the name of a property.
@@ -57,71 +57,90 @@ enum Place {
 /// The parser refuses to descend into blocks nested deeper than people write them, so that
 /// nobody can exhaust the stack.
 fn scan(input: &mut Parser<'_>, inside: Place, found: &mut Vec<Found>) {
-    let mut place = inside;
-    let mut property = None;
+    let mut block = Block {
+        inside,
+        place: inside,
+        property: None,
+        found,
+    };
     loop {
         input.skip_whitespace();
         let start = input.position();
         let Ok(token) = input.next().cloned() else {
             return;
         };
-        let mut take = |input: &Parser<'_>, url: String, kind| {
-            let range = start.byte_index()..input.position().byte_index();
-            found.push(Found { range, url, kind });
-        };
+        block.take(&token, start, input);
+    }
+}
+
+/// A block that is looked through.
+struct Block<'a> {
+    /// The place at the beginning of each of its statements.
+    inside: Place,
+    place: Place,
+    /// The property's name, before its colon.
+    property: Option<String>,
+    found: &'a mut Vec<Found>,
+}
+
+impl Block<'_> {
+    fn take(&mut self, token: &Token<'_>, start: SourcePosition, input: &mut Parser<'_>) {
         match token {
-            Token::AtKeyword(name) => {
-                place = match name.eq_ignore_ascii_case("import") {
-                    true => Place::Import,
-                    false => Place::Other,
-                };
+            Token::AtKeyword(name) if name.eq_ignore_ascii_case("import") => {
+                self.place = Place::Import;
             }
-            Token::Semicolon => (place, property) = (inside, None),
-            Token::Ident(name) if place == Place::Rule && property.is_none() => {
-                property = Some(name.to_ascii_lowercase());
+            Token::AtKeyword(_) => self.place = Place::Other,
+            Token::Semicolon => self.end_statement(),
+            Token::Ident(name) if self.place == Place::Rule && self.property.is_none() => {
+                self.property = Some(name.to_ascii_lowercase());
             }
-            Token::Colon if place == Place::Rule => {
-                place = match property.take() {
+            Token::Colon if self.place == Place::Rule => {
+                self.place = match self.property.take() {
                     Some(name) if IMAGES.contains(&name.as_str()) => Place::Image,
                     _ => Place::Other,
                 };
             }
-            Token::UnquotedUrl(url) => match place {
-                Place::Image => take(input, url.to_string(), Kind::Image),
-                Place::Import => {
-                    take(input, url.to_string(), Kind::Style);
-                    place = Place::Other;
-                }
-                Place::Rule | Place::Other => {}
-            },
-            Token::QuotedString(url) if place == Place::Import => {
-                take(input, url.to_string(), Kind::Style);
-                place = Place::Other;
+            Token::UnquotedUrl(url) => self.take_url(Some(url.to_string()), start, input),
+            Token::QuotedString(url) if self.place == Place::Import => {
+                self.take_url(Some(url.to_string()), start, input);
             }
             Token::Function(name) if name.eq_ignore_ascii_case("url") => {
                 let url = argument(input);
-                match (place, url) {
-                    (Place::Image, Some(url)) => take(input, url, Kind::Image),
-                    (Place::Import, Some(url)) => take(input, url, Kind::Style),
-                    _ => {}
-                }
-                if place == Place::Import {
-                    place = Place::Other;
-                }
+                self.take_url(url, start, input);
             }
             Token::CurlyBracketBlock => {
-                nested(input, Place::Rule, found);
-                (place, property) = (inside, None);
+                nested(input, Place::Rule, self.found);
+                self.end_statement();
             }
             Token::Function(_) | Token::ParenthesisBlock | Token::SquareBracketBlock => {
                 // `image-set(url(...) 1x)` loads images as its property does.
-                let within = match place {
+                let within = match self.place {
                     Place::Image => Place::Image,
                     _ => Place::Other,
                 };
-                nested(input, within, found);
+                nested(input, within, self.found);
             }
             _ => {}
+        }
+    }
+
+    fn end_statement(&mut self) {
+        (self.place, self.property) = (self.inside, None);
+    }
+
+    /// Takes a URL whose token began at `start`, where it is loaded; `None` is one that stays.
+    fn take_url(&mut self, url: Option<String>, start: SourcePosition, input: &Parser<'_>) {
+        let kind = match self.place {
+            Place::Image => Kind::Image,
+            Place::Import => Kind::Style,
+            Place::Rule | Place::Other => return,
+        };
+        if let Some(url) = url {
+            let range = start.byte_index()..input.position().byte_index();
+            self.found.push(Found { range, url, kind });
+        }
+        if self.place == Place::Import {
+            self.place = Place::Other;
         }
     }
 }

@@ -58,7 +58,7 @@ pub enum ShardsError {
     NotCovered {
         /// The host.
         host: ShardHost,
-        /// What the certificate covers.
+        /// Names that the certificate covers.
         names: String,
     },
     /// A pattern of `paths` is no glob.

@@ -159,7 +159,7 @@ fn policies(headers: &HeaderMap) -> Policies {
     policies
 }
 
-/// What holds for the page as it was, byte by byte.
+/// Fields that hold for the page as it was, byte by byte.
 const OF_THE_ORIGINAL: [HeaderName; 6] = [
     header::CONTENT_LENGTH,
     header::ACCEPT_RANGES,

@@ -88,7 +88,7 @@ impl Rewriter {
     }
 }
 
-/// What the rewriter has given out.
+/// Bytes that the rewriter has given out.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -105,12 +105,6 @@ impl OutputSink for Output {
 }
 
 fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
-    static ELEMENTS: LazyLock<Option<Selector>> = LazyLock::new(|| {
-        let names = "base,meta,link,script,img,source,video,audio,style,[style]";
-        names.parse().ok()
-    });
-    static STYLE: LazyLock<Option<Selector>> = LazyLock::new(|| "style".parse().ok());
-
     // Whatever the page's encoding is: only ASCII is looked at, and under this one every byte
     // is written as it was read.
     let encoding = AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252)
@@ -118,8 +112,8 @@ fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
     let memory = MemorySettings::new()
         .with_max_allowed_memory_usage(MAX_MEMORY)
         .with_graceful_bail_out_on_memory_limit_exceeded(true);
-    let (elements, texts, ends) = (Arc::clone(state), Arc::clone(state), Arc::clone(state));
-    let mut settings = Settings::new_send()
+    let ends = Arc::clone(state);
+    let settings = Settings::new_send()
         .with_encoding(encoding)
         .with_memory_settings(memory)
         .with_graceful_bail_out_on_content_handler_error(true)
@@ -131,24 +125,38 @@ fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
                 out.append(&held, ContentType::Html);
             }
         });
+    with_handlers(settings, state)
+}
+
+fn with_handlers(
+    settings: Settings<'static, 'static>,
+    state: &Arc<Mutex<State>>,
+) -> Settings<'static, 'static> {
+    static ELEMENTS: LazyLock<Option<Selector>> = LazyLock::new(|| {
+        let names = "base,meta,link,script,img,source,video,audio,style,[style]";
+        names.parse().ok()
+    });
+    static STYLE: LazyLock<Option<Selector>> = LazyLock::new(|| "style".parse().ok());
+
     // Both are valid: a test sees them at work.
-    if let (Some(elements_of), Some(style)) = (&*ELEMENTS, &*STYLE) {
-        let on_element = move |element: &mut Element<'_, '_>| on_element(&elements, element);
-        let on_text = move |text: &mut TextChunk<'_>| {
-            texts.lock().style_text(text);
-            Ok(())
-        };
-        settings = settings
-            .append_element_content_handler((
-                Cow::Borrowed(elements_of),
-                ElementContentHandlers::default().element(on_element),
-            ))
-            .append_element_content_handler((
-                Cow::Borrowed(style),
-                ElementContentHandlers::default().text(on_text),
-            ));
-    }
+    let (Some(elements_of), Some(style)) = (&*ELEMENTS, &*STYLE) else {
+        return settings;
+    };
+    let (elements, texts) = (Arc::clone(state), Arc::clone(state));
+    let on_element = move |element: &mut Element<'_, '_>| on_element(&elements, element);
+    let on_text = move |text: &mut TextChunk<'_>| {
+        texts.lock().style_text(text);
+        Ok(())
+    };
     settings
+        .append_element_content_handler((
+            Cow::Borrowed(elements_of),
+            ElementContentHandlers::default().element(on_element),
+        ))
+        .append_element_content_handler((
+            Cow::Borrowed(style),
+            ElementContentHandlers::default().text(on_text),
+        ))
 }
 
 fn on_element(shared: &Arc<Mutex<State>>, element: &mut Element<'_, '_>) -> HandlerResult {

@@ -15,7 +15,7 @@ use super::csp::{Policies, Target};
 pub(super) struct Spread {
     shards: Arc<Shards>,
     page: Url,
-    /// What relative references are relative to.
+    /// URL that relative references are relative to.
     base: Url,
     base_given: bool,
     /// Of the page's own host and of the first shards, by connection.
@@ -87,16 +87,8 @@ impl Spread {
             return None;
         }
         let url = self.base.join(path).ok()?;
-        let own = (url.scheme(), url.host(), url.port_or_known_default())
-            == (
-                self.page.scheme(),
-                self.page.host(),
-                self.page.port_or_known_default(),
-            )
-            && url.username().is_empty()
-            && url.password().is_none();
         let path = url.path();
-        if !own || path.contains('&') || !self.shards.matches(path) {
+        if !self.is_own(&url) || path.contains('&') || !self.shards.matches(path) {
             return None;
         }
         let is_kept = |kept: &Url| kept.path() == path && kept.origin() == self.page.origin();
@@ -119,6 +111,15 @@ impl Spread {
             443 => format!("https://{name}{path}{rest}"),
             _ => format!("https://{name}:{port}{path}{rest}"),
         })
+    }
+
+    /// Whether `url` is at the page's own server, without a user's name.
+    fn is_own(&self, url: &Url) -> bool {
+        let server = |url: &Url| {
+            let host = url.host().map(|host| host.to_owned());
+            (url.scheme().to_owned(), host, url.port_or_known_default())
+        };
+        server(url) == server(&self.page) && url.username().is_empty() && url.password().is_none()
     }
 
     /// The shard of a resource; `None` where it stays with the page.

@@ -10,7 +10,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 /// Tags of one configuration of shards.
 #[derive(Clone, Debug)]
 pub(super) struct Tags {
-    /// What ends every tag.
+    /// Ending of every tag.
     suffix: String,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Writer {
     store: Option<Store>,
     shared: Arc<Shared>,
     health: Arc<StoreHealth>,
-    /// What failed to be written, to be tried again first.
+    /// Changes that failed to be written, to be tried again first.
     unwritten: Changes,
     outage: Option<Outage>,
 }

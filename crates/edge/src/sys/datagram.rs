@@ -17,7 +17,7 @@ pub(crate) struct Datagrams<'a> {
     pub(crate) source: Option<IpAddr>,
     /// The ECN field: two bits (RFC 3168 §5).
     pub(crate) ecn: u8,
-    /// What routing goes by (`SO_MARK`, socket(7)); 0 is none.
+    /// Mark that routing goes by (`SO_MARK`, socket(7)); 0 is none.
     pub(crate) mark: u32,
     /// Bytes of each but the last, which may be smaller; `None` for one datagram.
     pub(crate) segment_size: Option<u16>,

@@ -25,7 +25,7 @@ use crate::sys;
 pub use crate::bpf::{LoadError, Prefix};
 pub use setting::Setting;
 
-/// What a TCP connection is to use.
+/// Congestion control that a TCP connection is to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The kernel's own.
@@ -45,7 +45,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// What it is in terms of a decision.
+    /// The control in terms of a decision.
     #[must_use]
     pub fn congestion(self) -> Congestion {
         match self {
@@ -78,7 +78,7 @@ impl Control {
         }
     }
 
-    /// What our control is to know; `None` for the kernel's.
+    /// Setting that our control gets; `None` for the kernel's.
     fn setting(self) -> Option<Setting> {
         let setting = Setting::default();
         match self {
@@ -96,7 +96,7 @@ impl Control {
     }
 }
 
-/// What sets the congestion control of sockets.
+/// Setter of the congestion control of sockets.
 #[derive(Debug)]
 pub struct Controls {
     loaded: Option<load::Loaded>,
@@ -269,7 +269,7 @@ impl Controls {
         }
     }
 
-    /// What connections from a prefix begin with that have no setting of their own; `None`
+    /// Sets the first values for connections from a prefix that have no setting of their own; `None`
     /// removes it.
     ///
     /// # Errors

@@ -2,14 +2,14 @@
 
 use hikyaku_units::SavedPath;
 
-/// What the controls are to know of a socket, or of all sockets whose peers share a prefix.
+/// Setting of the controls for a socket, or for all sockets whose peers share a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// Least window of the fixed floor, in bytes; 0 for none.
     pub floor: u32,
     /// Window to begin with, in packets; 0 for the kernel's own.
     pub init_window: u32,
-    /// What the path has shown before, for the fair floor.
+    /// Knowledge of the path from before, for the fair floor.
     pub known: Option<SavedPath>,
 }
 

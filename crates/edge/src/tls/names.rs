@@ -1,4 +1,4 @@
-//! What a certificate is for.
+//! Names that a certificate is for.
 
 use std::net::IpAddr;
 

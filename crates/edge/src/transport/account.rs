@@ -1,4 +1,4 @@
-//! What a transport says of a connection.
+//! A transport's account of a connection.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(crate) struct Snapshot {
     pub(crate) closed: bool,
 }
 
-/// What a sender may have in flight, in the words of its transport.
+/// Bytes that a sender may have in flight, in the words of its transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The congestion control.
@@ -55,16 +55,16 @@ pub(crate) struct Flight {
     pub(crate) rttvar: Duration,
     /// Shortest of these over the path in use; zero where it is not known.
     pub(crate) min_rtt: Duration,
-    /// What packets bear now, by which paths are distinguished.
+    /// Mark that packets bear now, by which paths are distinguished.
     pub(crate) mark: u32,
-    /// What one packet counts.
+    /// Bytes that one packet counts.
     pub(crate) packet: u64,
     /// Packets were taken for lost, and those sent because of that are not acknowledged.
     pub(crate) repairing: bool,
     /// Grows with packets or bytes that the path last left delivers. On QUIC these are the ones sent
     /// before. On TCP they are the ones acknowledged in order, as long as nothing is sent again.
     pub(crate) former: u64,
-    /// What one packet counts there.
+    /// Bytes that one packet counts there.
     pub(crate) former_packet: u64,
     /// Packets sent again, where that makes `former` uncertain.
     pub(crate) resent: u64,

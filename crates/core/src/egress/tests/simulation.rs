@@ -220,76 +220,65 @@ fn day(number: u32, isp: &Isp, clients: Clients) -> Day {
     day
 }
 
+/// An ISP whose values most rows share.
+const USUAL: Isp = Isp {
+    name: "",
+    prefixes: 40,
+    sessions_per_hour: 200,
+    speed: |_, _| [1.0; 4],
+    later: [1.0; 4],
+    switches: 0,
+    least: 0.98,
+    best: 0.9,
+};
+
 const ISPS: &[Isp] = &[
     Isp {
         name: "all alike, and several harm by 8 %",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 1.0, 0.92],
-        later: [1.0; 4],
         switches: 200,
-        least: 0.98,
-        best: 0.9,
+        ..USUAL
     },
     Isp {
         name: "plain is the best, several harm by 8 %",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.9, 0.8, 0.92],
-        later: [1.0; 4],
         switches: 100,
-        least: 0.98,
-        best: 0.9,
+        ..USUAL
     },
     Isp {
         name: "another is twice as fast",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 2.0, 0.7, 1.5],
-        later: [1.0; 4],
         switches: 800,
         least: 1.5,
         best: 0.8,
+        ..USUAL
     },
     Isp {
         name: "several are twice as fast",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 1.0, 2.0],
-        later: [1.0; 4],
         switches: 800,
         least: 1.5,
         best: 0.8,
+        ..USUAL
     },
     Isp {
         name: "others are next to dead",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.1, 0.05, 0.4],
-        later: [1.0; 4],
         switches: 50,
-        least: 0.98,
-        best: 0.9,
+        ..USUAL
     },
     Isp {
         name: "all are slow in the evening",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |hour, _| [1.0, 0.9, 0.8, 0.92].map(|s| if hour % 24 >= 18 { 0.4 * s } else { s }),
-        later: [1.0; 4],
         switches: 300,
-        least: 0.98,
-        best: 0.9,
+        ..USUAL
     },
     Isp {
         name: "plain's path is slow in the evening",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |hour, _| [if hour % 24 >= 18 { 0.4 } else { 1.0 }, 0.9, 0.5, 0.8],
-        later: [1.0; 4],
         switches: 600,
-        least: 0.98,
         best: 0.5,
+        ..USUAL
     },
     Isp {
         name: "prefixes differ",
@@ -302,50 +291,42 @@ const ISPS: &[Isp] = &[
                 [1.0, 0.5, 1.0, 1.0]
             }
         },
-        later: [1.0; 4],
         switches: 600,
-        least: 0.98,
         best: 0.5,
+        ..USUAL
     },
     Isp {
         name: "another is faster at first, and slower later",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.3, 0.9, 0.95],
         later: [1.0, 0.6, 1.0, 1.0],
         switches: 500,
-        least: 0.98,
         best: 0.2,
+        ..USUAL
     },
     Isp {
         name: "another is slower at first, and faster later",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.8, 0.9, 0.95],
         later: [1.0, 2.0, 1.0, 1.0],
         switches: 400,
-        least: 0.98,
         best: 0.5,
+        ..USUAL
     },
     Isp {
         name: "several harm at first, and gain later",
-        prefixes: 40,
-        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 0.9, 0.8],
         later: [1.0, 1.0, 1.0, 2.0],
         switches: 1500,
-        least: 0.98,
         best: 0.5,
+        ..USUAL
     },
     Isp {
         name: "few sessions",
         prefixes: 200,
         sessions_per_hour: 20,
         speed: |_, _| [1.0, 2.0, 0.5, 0.92],
-        later: [1.0; 4],
         switches: 800,
-        least: 0.98,
         best: 0.0,
+        ..USUAL
     },
 ];
 

@@ -1,4 +1,4 @@
-//! What a connection has still to send, which gives it its class of content.
+//! Bytes that a connection has still to send, which give it its class of content.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,7 +86,7 @@ pub(crate) struct Outstanding {
     sent: u64,
 }
 
-/// What a connection is asked for at a time.
+/// Requests of a connection that are open at a time.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
     open: usize,

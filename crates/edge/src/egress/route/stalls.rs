@@ -1,4 +1,4 @@
-//! What a connection does when its way, or that of a subflow, carries nothing any more.
+//! Reaction of a connection when its way, or that of a subflow, carries nothing any more.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;

@@ -60,11 +60,7 @@ impl Edge {
         let mut sending = connection.begin(file, &headers, Some(1_000_000));
         sending.sent(1_000_000);
         drop(sending);
-        until("there are two ways", || {
-            self.name(&connection);
-            connection.has_others()
-        })
-        .await;
+        self.until_two_ways(&connection).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What answers as the agent does.
+//! Stand-in for the agent, which answers as the agent does.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -49,7 +49,7 @@ struct State {
     refuses_connections: bool,
 }
 
-/// What a policy allows clients of the whole prefix that was asked for.
+/// Verdict of a policy for clients of the whole prefix that was asked for.
 pub(super) fn verdict(classes: &[&str], mode: &str, paths: &[&str]) -> Value {
     json!({"policy": "p", "clients": [], "classes": classes, "mode": mode, "paths": paths, "backup": []})
 }

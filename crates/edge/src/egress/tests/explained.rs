@@ -8,8 +8,8 @@ fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
     let client = "192.0.2.7".parse().unwrap();
     let explained = edge.egress.explain(client, mptcp, Session(0).into());
     let of = |of: &RoutesExplanation| (of.class.clone(), of.long);
-    let got: Vec<_> = explained.iter().map(of).collect();
-    let got: Vec<_> = got
+    let found: Vec<_> = explained.iter().map(of).collect();
+    let found: Vec<_> = found
         .iter()
         .map(|(class, long)| (&class[..], *long))
         .collect();
@@ -19,12 +19,10 @@ fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
         ("bulk", false),
         ("bulk", true),
     ];
-    assert_eq!(got, classes);
+    assert_eq!(found, classes);
     let of_bulk = explained.into_iter().find(|of| of.class == "bulk").unwrap();
     let routes = of_bulk.routes.into_iter();
-    routes
-        .map(|route| (route.route, route.verdict_code))
-        .collect()
+    routes.map(|it| (it.route, it.verdict_code)).collect()
 }
 
 #[tokio::test]
@@ -42,21 +40,21 @@ async fn each_of_the_agents_paths_has_its_verdict() {
             .is_empty()
     })
     .await;
-    let owned = |verdicts: &[(&str, &str)]| -> Vec<(String, String)> {
-        verdicts
-            .iter()
+    let pairs = |verdicts: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = verdicts.iter();
+        owned
             .map(|(route, code)| ((*route).to_owned(), (*code).to_owned()))
             .collect()
     };
     assert_eq!(
         verdicts(&edge, true),
-        owned(&[
+        pairs(&[
             ("plain", "chosen"),
             ("transit-b", "unreachable"),
             ("aggregate", "too_few_samples")
         ])
     );
     agent.send("path", &path("transit-b", "down", MARK_B, &[]));
-    let without = owned(&[("plain", "chosen"), ("transit-b", "not_up")]);
+    let without = pairs(&[("plain", "chosen"), ("transit-b", "not_up")]);
     until("the path is down", || verdicts(&edge, false) == without).await;
 }

@@ -42,11 +42,7 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &[]);
     let connection = edge.connection("192.0.2.7", Some(77));
-    until("there are two ways", || {
-        edge.name(&connection);
-        connection.has_others()
-    })
-    .await;
+    edge.until_two_ways(&connection).await;
     agent.judge("192.0.2.0/24", &[verdict(&[], "aggregated", &[])]);
     edge.until_on(&connection, "aggregate").await;
     assert!(connection.has_others(), "its subflows are watched");

@@ -318,17 +318,17 @@ struct Netns {
 
 impl Netns {
     fn new() -> Self {
-        let (send, sent) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (alive, dropped) = mpsc::channel();
         thread::spawn(move || {
             // SAFETY: the namespace of the network has nothing to do with memory or descriptors.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
             let namespace = File::open("/proc/thread-self/ns/net").unwrap();
-            send.send((rustix::thread::gettid(), namespace)).unwrap();
+            sender.send((rustix::thread::gettid(), namespace)).unwrap();
             // Ends with the namespace's owner.
             let _: Result<(), _> = dropped.recv();
         });
-        let (thread, namespace) = sent.recv().unwrap();
+        let (thread, namespace) = receiver.recv().unwrap();
         Self {
             thread: thread.as_raw_nonzero().get(),
             namespace,

@@ -5,12 +5,11 @@ use std::future::{pending, ready};
 use hikyaku_congestion::Algorithm;
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
 use hikyaku_units::arm::{Congestion, Version};
-use http::{Request, Response};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::fakes::{Server, Watch, policy};
+use crate::fakes::{self, Server, Watch, policy};
 use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::transport::Flight;
@@ -80,12 +79,7 @@ impl Line {
         let server = Server::start();
         let conn = server.connection(Version::H3);
         let (fake, acknowledged) = (Fake::default(), Arc::<Acknowledged>::default());
-        fake.0.lock().counts.snapshot = Snapshot {
-            packets_sent: 5,
-            min_rtt: Duration::from_millis(20),
-            srtt: Duration::from_millis(20),
-            ..Snapshot::default()
-        };
+        fake.0.lock().counts.snapshot = fakes::first_snapshot();
         let meter = QuicMeter::new(
             Arc::clone(&conn),
             fake.clone(),
@@ -106,9 +100,7 @@ impl Line {
 
     /// Begins a response.
     fn request(&self) -> Ticket {
-        let mut ticket = self.conn.ledger.open(&Request::get("/").body(()).unwrap());
-        ticket.answered(&Response::new(()));
-        ticket
+        fakes::request(&self.conn)
     }
 
     /// Hands a response over whose acknowledgement is `stopped`.
@@ -132,23 +124,13 @@ impl Line {
 
     /// Lets the connection's task run for a time.
     async fn run(&mut self, ms: u64) {
-        let mut meter = self.meter.take().unwrap();
-        let driving = std::future::poll_fn(|cx| {
-            meter.poll(cx);
-            Poll::<()>::Pending
-        });
-        let _ = tokio::time::timeout(Duration::from_millis(ms), driving).await;
-        self.meter = Some(meter);
+        let meter = self.meter.as_mut().unwrap();
+        fakes::run(ms, |cx| meter.poll(cx)).await;
     }
 
     /// Whether responses were complete, and their times in ms.
     fn ended(&mut self) -> Vec<(bool, u64)> {
-        let responses = self.watch.take("response");
-        let ended = responses.iter().map(|event| {
-            let complete = event["complete"].as_bool().unwrap();
-            (complete, event["duration_us"].as_u64().unwrap() / 1000)
-        });
-        ended.collect()
+        self.watch.responses()
     }
 }
 

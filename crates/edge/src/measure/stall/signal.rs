@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::transport::Stall;
 
-/// What a look at a transport shows.
+/// Finding of a look at a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stalled(Stall),

@@ -1,17 +1,15 @@
 //! The meter of a TCP connection whose kernel is a fake, under a stopped clock.
 
 use std::io;
-use std::task::Poll;
 
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Version};
-use http::{Request, Response};
 use parking_lot::Mutex;
 
 use super::super::SubflowFlight;
 use super::*;
-use crate::fakes::{Server, Watch, policy};
+use crate::fakes::{self, Server, Watch, policy};
 use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::tcp_cc::Control;
@@ -89,12 +87,7 @@ impl Line {
         let server = Server::start();
         let conn = server.connection(Version::H2);
         let kernel = Arc::<Kernel>::default();
-        kernel.state.lock().snapshot = Snapshot {
-            packets_sent: 5,
-            min_rtt: Duration::from_millis(20),
-            srtt: Duration::from_millis(20),
-            ..Snapshot::default()
-        };
+        kernel.state.lock().snapshot = fakes::first_snapshot();
         let terms = Terms::new(&Limits::default(), &Timeouts::default());
         let meter = TcpMeter::new(Arc::clone(&conn), Arc::clone(&kernel), terms);
         Self {
@@ -108,9 +101,7 @@ impl Line {
 
     /// Begins a response.
     fn request(&self) -> Ticket {
-        let mut ticket = self.conn.ledger.open(&Request::get("/").body(()).unwrap());
-        ticket.answered(&Response::new(()));
-        ticket
+        fakes::request(&self.conn)
     }
 
     /// Writes a response of `bytes` whole.
@@ -130,23 +121,13 @@ impl Line {
 
     /// Lets the connection's task run for a time.
     async fn run(&mut self, ms: u64) {
-        let mut meter = self.meter.take().unwrap();
-        let driving = std::future::poll_fn(|cx| {
-            meter.poll(cx);
-            Poll::<()>::Pending
-        });
-        let _ = tokio::time::timeout(Duration::from_millis(ms), driving).await;
-        self.meter = Some(meter);
+        let meter = self.meter.as_mut().unwrap();
+        fakes::run(ms, |cx| meter.poll(cx)).await;
     }
 
     /// Whether responses were complete, and their times in ms.
     fn ended(&mut self) -> Vec<(bool, u64)> {
-        let responses = self.watch.take("response");
-        let ended = responses.iter().map(|event| {
-            let complete = event["complete"].as_bool().unwrap();
-            (complete, event["duration_us"].as_u64().unwrap() / 1000)
-        });
-        ended.collect()
+        self.watch.responses()
     }
 
     fn meter(&self) -> &TcpMeter<Kernel> {

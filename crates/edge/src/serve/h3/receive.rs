@@ -10,7 +10,7 @@ use hikyaku_content::RequestBody;
 /// upstream is sent no empty, chunked one.
 ///
 /// # Errors
-/// What makes the request malformed, where that shows before it is passed on (RFC 9114 §4.1.2).
+/// The fault that makes the request malformed, where it shows before the request is passed on (RFC 9114 §4.1.2).
 pub(super) async fn with_body(
     request: Request<()>,
     mut receiving: Receiving<RequestHead>,

@@ -18,7 +18,7 @@ pub(super) struct Answer {
     sending: Sending<response::Parts>,
     /// To HEAD: without content, and with the length that it would have.
     to_head: bool,
-    /// What the stream is reset with where content ends early.
+    /// Code that the stream is reset with where content ends early.
     broken_off: Code,
 }
 
@@ -77,7 +77,7 @@ impl Answer {
         self.sending.flush().await
     }
 
-    /// What `response` resolves to; `None` if the client has given up before.
+    /// Result of `response`; `None` if the client has given up before.
     pub(super) async fn unless_stopped<T>(
         &mut self,
         response: impl Future<Output = T>,

@@ -105,13 +105,13 @@ impl Pictures {
 
 enum Found {
     At(usize),
-    /// What follows this byte may be its beginning.
+    /// It may begin after this byte.
     Perhaps(usize),
     Nowhere,
 }
 
 impl Found {
-    /// What certainly is before it, of `length` bytes.
+    /// The part that certainly is before it, of `length` bytes.
     fn before(self, length: usize) -> usize {
         match self {
             Self::At(at) | Self::Perhaps(at) => at,

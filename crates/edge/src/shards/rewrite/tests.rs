@@ -14,7 +14,7 @@ fn rewritten(pieces: &[&[u8]], policy: &str) -> Vec<u8> {
     out
 }
 
-/// What becomes of a page, with every shard as `S`. One of eight resources stays anyhow, so
+/// A page after rewriting, with every shard as `S`. One of eight resources stays anyhow, so
 /// that the name `k` stands for several, and what moves most is taken.
 fn page_under(html: &str, policy: &str) -> String {
     let names = (0..20).map(|number| format!("k{number}."));

@@ -52,7 +52,7 @@ impl Disk {
         self.writer.health.failures.load(Ordering::Relaxed)
     }
 
-    /// What the file holds, once the writer has left it.
+    /// Content of the file, once the writer has left it.
     fn written(mut self) -> Vec<String> {
         self.writer.store = None;
         let store = Store::open(&self.dir.path().join("state")).unwrap();

@@ -1,4 +1,4 @@
-//! What an alarm turns out to be.
+//! Alarms, and whether they turn out to be false.
 
 use super::*;
 

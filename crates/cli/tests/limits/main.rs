@@ -1,0 +1,9 @@
+//! Clients that are slow, greedy or hostile, while others are served.
+#![allow(clippy::unwrap_used)]
+
+mod admission;
+mod floods;
+mod memory;
+mod sizes;
+mod support;
+mod timeouts;
