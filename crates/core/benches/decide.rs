@@ -16,13 +16,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::choice::Session;
 use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::table::ClientTable;
 use hikyaku_core::client::view::ClientView;
 use hikyaku_core::egress::{
     Candidates, Criterion, EgressId, EgressSet, Mptcp, Route, RouteObservation, RouteTable,
-    RouteTableConfig, RouteView, decide_route,
+    RouteView, decide_route,
 };
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::policy::PolicyConfig;
@@ -81,7 +82,7 @@ fn main() {
 /// The time to choose a route, to look up the knowledge that the choice needs, and to learn of a
 /// response: medians of batches.
 fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
-    let config = RouteTableConfig {
+    let config = TableConfig {
         max_records: 1_000_000,
         hash_key: [1, 2],
         journal: true,

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::client::sample::{Observation, TransportSample};
-use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::table::ClientTable;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{Congestion, Version};

@@ -20,7 +20,6 @@ mod quality;
 mod reason;
 mod record;
 mod set;
-mod store;
 mod table;
 mod view;
 
@@ -40,7 +39,7 @@ pub use phase::{Phase, Wants};
 pub use quality::RouteQuality;
 pub use reason::{RouteBar, RouteReason, RouteReasonCode};
 pub use set::EgressSet;
-pub use table::{Blame, RouteChanges, RouteTable, RouteTableConfig};
+pub use table::{Blame, RouteChanges, RouteTable};
 pub use view::RouteView;
 
 /// Most egress routes that are distinguished.

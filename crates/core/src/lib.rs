@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod bounded;
 pub mod choice;
 pub mod client;
 pub mod codec;

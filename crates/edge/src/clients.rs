@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use hikyaku_core::bounded::{Change, TableConfig};
 use hikyaku_core::client::key::{Key, stripe_of};
 use hikyaku_core::client::sample::Observation;
-use hikyaku_core::client::table::{Change, ClientTable, Scope, TableConfig};
+use hikyaku_core::client::table::{ClientTable, Scope};
 use hikyaku_core::client::view::ClientView;
 use hikyaku_core::egress::RouteChanges;
 use hikyaku_core::explain::{Explanation, explain};
@@ -277,12 +278,12 @@ impl Clients {
             if left == 0 {
                 break;
             }
-            for change in stripe.lock().drain_dirty(left) {
+            for change in stripe.lock().drain_dirty().take(left) {
                 match change {
                     // Changes that were noted before it, if any, concerned this stripe alone.
                     Change::Clear => drop(changes.cleared.insert(index)),
                     Change::Remove(key) => changes.records.push((key, None)),
-                    Change::Put { key, estimate } => {
+                    Change::Put(key, estimate) => {
                         changes.records.push((key, Some(Box::from(estimate))));
                     }
                 }

@@ -1,6 +1,7 @@
 //! The keys of estimates: client addresses and the prefixes around them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -8,7 +9,7 @@ use hikyaku_units::mix;
 use hikyaku_units::serde_as_text;
 
 /// A client address or a prefix. As text `192.0.2.7` or `192.0.2.0/24`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// One client address; never an IPv4-mapped IPv6 one.
     Address(IpAddr),
@@ -43,6 +44,20 @@ impl Key {
             Self::Address(addr) => *addr,
             Self::Prefix(prefix) => prefix.network,
         }
+    }
+}
+
+/// In as few bytes as there are: tables hash a key at each look-up.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.first() {
+            IpAddr::V4(addr) => state.write_u32(addr.to_bits()),
+            IpAddr::V6(addr) => state.write(&addr.octets()),
+        }
+        state.write_u8(match self {
+            Self::Address(_) => u8::MAX,
+            Self::Prefix(prefix) => prefix.len,
+        });
     }
 }
 

@@ -4,55 +4,42 @@
 //! to its only client's record, which holds the very same knowledge. Likewise it leads from a /48 to
 //! its only /56, so a million clients of a million prefixes cost a million records.
 //!
-//! When the table is full, a generalised CLOCK evicts a record that was not used since the hand last
-//! passed. A record whose client returned is evicted only later. The source is Smith, "Sequentiality
-//! and prefetching in database systems", TODS 1978. A table belongs to one thread;
-//! [`stripe_of`](crate::client::key::stripe_of) spreads clients over several.
+//! A full table evicts a record that was not used for long ([`crate::bounded`]). That of a client that
+//! returned is evicted only later. A table belongs to one thread; [`stripe_of`](crate::client::key::stripe_of) spreads
+//! clients over several.
 
-mod index;
-mod journal;
 mod lesson;
-mod slab;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::client::estimate::Estimate;
+use crate::bounded::{BoundedMap, Change, MapKey, Slot, TableConfig, Target};
+use crate::client::estimate::{ENCODED_LEN, Estimate, Packed};
 use crate::client::key::{Key, Prefix, prefixes};
 use crate::client::sample::{Observation, Outcome};
 use crate::client::view::{ClientView, Knowledge};
 use crate::codec::DecodeError;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
-use hikyaku_units::Timestamp;
 use hikyaku_units::arm::Version;
-use index::{Index, Target};
-use journal::Journal;
+use hikyaku_units::{Secs, Timestamp};
 use lesson::Lesson;
-use slab::{Record, Slab};
-
-pub use journal::Change;
-
-/// How large a table is, and whether its changes are kept for a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableConfig {
-    /// Most records (addresses and prefixes) that it holds; from 16 to 2^30, else the nearer of these.
-    pub max_records: usize,
-    /// Secret that keeps clients from choosing addresses that collide in the index.
-    pub hash_key: [u64; 2],
-    /// Whether changes are noted for [`ClientTable::drain_dirty`].
-    pub journal: bool,
-}
 
 /// Estimates by client address and prefix.
 #[derive(Debug)]
 pub struct ClientTable {
-    slab: Slab,
-    index: Index,
-    journal: Option<Journal>,
-    max_records: usize,
+    records: BoundedMap<Key, Packed>,
     policy: Arc<PolicyConfig>,
     model: Arc<Model>,
+}
+
+/// The aliases of a record are the prefixes around its client, nearest first.
+impl MapKey for Key {
+    fn alias(&self, level: u8) -> Option<Self> {
+        let prefix = prefixes(self.first()).nth(level.into());
+        prefix.map(Self::Prefix)
+    }
 }
 
 /// The records to forget.
@@ -70,12 +57,8 @@ impl ClientTable {
     /// An empty table. Memory grows with its records.
     #[must_use]
     pub fn new(config: TableConfig, policy: Arc<PolicyConfig>, model: Arc<Model>) -> Self {
-        let max_records = config.max_records.clamp(MIN_RECORDS, MAX_RECORDS);
         Self {
-            slab: Slab::default(),
-            index: Index::new(config.hash_key),
-            journal: config.journal.then(|| Journal::new(max_records)),
-            max_records,
+            records: BoundedMap::new(config),
             policy,
             model,
         }
@@ -121,12 +104,12 @@ impl ClientTable {
     #[must_use]
     pub fn knowledge(&self, addr: IpAddr) -> Knowledge {
         let addr = addr.to_canonical();
-        let own = self.find(&Key::Address(addr));
+        let own = self.records.find(&Key::Address(addr));
         let mut knowledge = Knowledge::none(addr);
         knowledge.own = own.and_then(|target| self.estimate(target));
         let mut below = own.map(Target::slot);
         for (known, prefix) in knowledge.prefixes.iter_mut().zip(prefixes(addr)) {
-            let Some(target) = self.find(&Key::Prefix(prefix)) else {
+            let Some(target) = self.records.find(&Key::Prefix(prefix)) else {
                 continue;
             };
             // A level that holds only the one below knows nothing more.
@@ -138,7 +121,8 @@ impl ClientTable {
     }
 
     fn estimate(&self, target: Target) -> Option<Estimate> {
-        let estimate = self.slab.get(target.slot())?.estimate();
+        let (_, packed) = self.records.entry(target.slot())?;
+        let estimate = packed.estimate();
         Some(if target.is_alias() {
             estimate.as_prefix()
         } else {
@@ -148,57 +132,33 @@ impl ClientTable {
 
     /// Forgets, and returns how many records went.
     pub fn forget(&mut self, scope: Scope) -> usize {
-        let before = self.slab.len();
         match scope {
-            Scope::Address(addr) => {
-                if let Some(target) = self.find(&Key::address(addr)) {
-                    self.remove(target.slot());
-                }
-            }
+            Scope::Address(addr) => self.records.remove_key(&Key::address(addr)),
             Scope::Prefix(prefix) => {
-                let inside =
-                    |(_, record): &(u32, &Record)| Key::Prefix(prefix).contains(&record.key);
-                let slots: Vec<u32> = self
-                    .slab
-                    .iter()
-                    .filter(inside)
-                    .map(|(slot, _)| slot)
-                    .collect();
-                for slot in slots {
-                    self.remove(slot);
-                }
+                let prefix = Key::Prefix(prefix);
+                self.records.retain(|key| !prefix.contains(key))
             }
-            Scope::All => {
-                self.slab = Slab::default();
-                self.index.clear();
-                if let Some(journal) = &mut self.journal {
-                    journal.clear();
-                }
-            }
+            Scope::All => self.records.clear(),
         }
-        before - self.slab.len()
     }
 
     /// All records, as of their last observation, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Estimate)> {
-        self.slab
-            .iter()
-            .map(|(_, record)| (record.key, record.estimate()))
+        let records = self.records.iter();
+        records.map(|(key, packed)| (*key, packed.estimate()))
     }
 
-    /// Up to `limit` changes since they were last drained, for the store. Changes that the iterator has not given
-    /// when it is dropped come with the next one. Empty without [`TableConfig::journal`].
-    pub fn drain_dirty(&mut self, limit: usize) -> impl Iterator<Item = Change> {
-        let Self { journal, slab, .. } = self;
-        let next = move || journal.as_mut().and_then(|journal| journal.next(slab));
-        std::iter::from_fn(next).take(limit)
+    /// The changes since they were last drained, for the store; values are for
+    /// [`ClientTable::insert_encoded`]. Changes that the iterator has not given when it is dropped come with
+    /// the next one. Empty without [`TableConfig::journal`].
+    pub fn drain_dirty(&mut self) -> impl Iterator<Item = Change<Key, [u8; ENCODED_LEN]>> {
+        let changes = self.records.drain_dirty();
+        changes.map(|change| change.map(|packed| packed.estimate().encode()))
     }
 
     /// Notes all records as changed, for a store that has lost them.
     pub fn mark_all_changed(&mut self) {
-        if let Some(journal) = &mut self.journal {
-            self.slab.iter().for_each(|(slot, _)| journal.changed(slot));
-        }
+        self.records.mark_all_changed();
     }
 
     /// Takes a record from the store. Does not count as a change; in a full table another record goes.
@@ -206,25 +166,14 @@ impl ClientTable {
     /// # Errors
     /// When the bytes are no estimate of this release's format.
     pub fn insert_encoded(&mut self, key: Key, bytes: &[u8]) -> Result<(), DecodeError> {
-        let estimate = Estimate::decode(bytes)?;
-        let slot = match key {
+        let packed = Packed::new(&Estimate::decode(bytes)?);
+        match key {
             Key::Address(addr) => {
                 let addr = addr.to_canonical();
-                let slot = self.record(addr);
+                let slot = self.records.load(Key::Address(addr), packed);
                 self.each_prefix(addr, slot, |_, _| {});
-                slot
             }
-            Key::Prefix(prefix) => match self.find(&Key::Prefix(prefix)) {
-                Some(Target::Record(slot)) => slot,
-                Some(alias) => {
-                    self.index.remove(alias, &self.slab);
-                    self.insert(key, estimate, None)
-                }
-                None => self.insert(key, estimate, None),
-            },
-        };
-        if let Some(record) = self.slab.get_mut(slot) {
-            record.set_estimate(&estimate);
+            Key::Prefix(_) => drop(self.records.load(key, packed)),
         }
         Ok(())
     }
@@ -232,7 +181,7 @@ impl ClientTable {
     /// Number of records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slab.len()
+        self.records.len()
     }
 
     /// Whether nothing is known.
@@ -244,28 +193,24 @@ impl ClientTable {
     /// Most records that the table holds.
     #[must_use]
     pub const fn capacity(&self) -> usize {
-        self.max_records
-    }
-
-    fn find(&self, key: &Key) -> Option<Target> {
-        self.index.find(key, &self.slab)
+        self.records.capacity()
     }
 
     /// The slot of an address's record, which is made if need be.
-    fn record(&mut self, addr: IpAddr) -> u32 {
+    fn record(&mut self, addr: IpAddr) -> Slot {
         let key = Key::Address(addr);
-        match self.find(&key) {
+        match self.records.find(&key) {
             Some(target) => target.slot(),
-            None => self.insert(key, Estimate::default(), None),
+            None => self.insert(key, &Estimate::default(), None),
         }
     }
 
     /// Visits the records of an address's prefixes, which are made where more than the level below is
     /// in them.
-    fn each_prefix(&mut self, addr: IpAddr, client: u32, mut visit: impl FnMut(&mut Self, u32)) {
+    fn each_prefix(&mut self, addr: IpAddr, client: Slot, mut visit: impl FnMut(&mut Self, Slot)) {
         let mut below = client;
         for (level, prefix) in (0..).zip(prefixes(addr)) {
-            if let Some(slot) = self.prefix_record(prefix, level, below, client) {
+            if let Some(slot) = self.prefix_record(Key::Prefix(prefix), level, below, client) {
                 visit(self, slot);
                 below = slot;
             }
@@ -273,69 +218,40 @@ impl ClientTable {
     }
 
     /// The slot of a prefix's own record; `None` while all in it is in the record `below`.
-    fn prefix_record(&mut self, prefix: Prefix, level: u8, below: u32, client: u32) -> Option<u32> {
-        let alone = Target::Alias { slot: below, level };
-        let Some(alias) = self.find(&Key::Prefix(prefix)) else {
-            self.index.insert(alone, &self.slab);
-            return None;
-        };
-        if let Target::Record(slot) = alias {
-            return Some(slot);
-        }
-        if alias == alone {
-            return None;
-        }
-        let known = self.slab.get(alias.slot())?;
-        let (key, estimate) = (known.key, known.estimate().as_prefix());
-        self.index.remove(alias, &self.slab);
-        // The only client so far may have become one of several in the prefix below.
-        if self
-            .slab
-            .get(below)
-            .is_some_and(|record| record.key.contains(&key))
-        {
-            self.index.insert(alone, &self.slab);
-            return None;
-        }
-        Some(self.insert(Key::Prefix(prefix), estimate, Some(client)))
-    }
-
-    fn insert(&mut self, key: Key, estimate: Estimate, pinned: Option<u32>) -> u32 {
-        while self.slab.len() >= self.max_records {
-            let Some(victim) = self.slab.victim(pinned) else {
-                break;
-            };
-            self.remove(victim);
-        }
-        let slot = self.slab.insert(Record::new(key, &estimate));
-        self.index.insert(Target::Record(slot), &self.slab);
-        slot
-    }
-
-    fn remove(&mut self, slot: u32) {
-        let Some(record) = self.slab.get(slot) else {
-            return;
-        };
-        let key = record.key;
-        self.index.remove(Target::Record(slot), &self.slab);
-        for (level, prefix) in (0..).zip(prefixes(key.first())) {
-            let alias = Target::Alias { slot, level };
-            if self.find(&Key::Prefix(prefix)) == Some(alias) {
-                self.index.remove(alias, &self.slab);
+    fn prefix_record(&mut self, key: Key, level: u8, below: Slot, client: Slot) -> Option<Slot> {
+        match self.records.find(&key) {
+            Some(Target::Own(slot)) => return Some(slot),
+            Some(alias) if alias.slot() != below => {
+                let (only, packed) = self.records.entry(alias.slot())?;
+                // The only client so far may have become one of several in the prefix below.
+                let below = self.records.entry(below);
+                if !below.is_some_and(|(below, _)| below.contains(only)) {
+                    let estimate = packed.estimate().as_prefix();
+                    return Some(self.insert(key, &estimate, Some(client)));
+                }
             }
+            Some(_) => return None,
+            None => {}
         }
-        self.slab.remove(slot);
-        if let Some(journal) = &mut self.journal {
-            journal.removed(slot, key);
-        }
+        self.records.add_alias(below, level);
+        None
     }
 
-    /// Changes a record, which counts as a use and as a change.
-    fn update<T>(&mut self, slot: u32, change: impl FnOnce(&mut Estimate) -> T) -> Option<T> {
-        let record = self.slab.get_mut(slot)?;
-        let changed = record.update(change);
-        if let Some(journal) = &mut self.journal {
-            journal.changed(slot);
+    fn insert(&mut self, key: Key, estimate: &Estimate, pinned: Option<Slot>) -> Slot {
+        self.records.insert(key, Packed::new(estimate), pinned)
+    }
+
+    /// Changes a record. The change is a use unless it is the first, and more of a use after a pause.
+    /// A client that returns is worth more than one that loads a long page.
+    fn update<T>(&mut self, slot: Slot, change: impl FnOnce(&mut Estimate) -> T) -> Option<T> {
+        let packed = self.records.change(slot)?;
+        let mut estimate = packed.estimate();
+        let before = estimate.at;
+        let changed = change(&mut estimate);
+        *packed = Packed::new(&estimate);
+        if before != Secs::default() {
+            let returned = estimate.at.since(before) >= PAUSE;
+            self.records.used(slot, returned);
         }
         Some(changed)
     }
@@ -354,10 +270,8 @@ impl ClientTable {
     }
 }
 
-/// Room for a client with its prefixes and their probes of each other.
-const MIN_RECORDS: usize = 16;
-/// Slots are numbered in 30 bits.
-const MAX_RECORDS: usize = 1 << 30;
+/// A record used again after this long belongs to a client that returned.
+const PAUSE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

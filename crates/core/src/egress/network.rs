@@ -143,13 +143,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::egress::{EgressId, RouteObservation, RouteTable, RouteTableConfig};
+    use crate::bounded::TableConfig;
+    use crate::egress::{EgressId, RouteObservation, RouteTable};
     use crate::policy::PolicyConfig;
     use hikyaku_units::Timestamp;
 
     #[test]
     fn routes_to_an_as_are_compared_by_the_samples_of_its_clients() {
-        let config = RouteTableConfig {
+        let config = TableConfig {
             max_records: 1000,
             hash_key: [1, 2],
             journal: false,

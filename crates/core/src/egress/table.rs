@@ -7,28 +7,17 @@ use std::time::Duration;
 use super::compare::goodput_ln_ratio;
 use super::key::EgressKeys;
 use super::record::{CarrierStats, Record, Snapshot, StalledBy};
-use super::store::Store;
 use super::view::{self, Levels};
 use super::{
     Candidates, Carrier, EgressId, EgressKey, EgressNames, NetworkSummary, RouteDecision,
     RouteObservation, RouteQuality, RouteView, Wants,
 };
+use crate::bounded::{BoundedMap, Change, MapKey, TableConfig};
 use crate::client::table::Scope;
 use crate::client::view::client_number;
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
 use hikyaku_units::{Secs, Timestamp};
-
-/// How large a table is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteTableConfig {
-    /// Most records (clients, prefixes and ASes) that it holds; from 16 to 2^30, else the nearer of these.
-    pub max_records: usize,
-    /// Secret that keeps clients from choosing addresses that collide in the index.
-    pub hash_key: [u64; 2],
-    /// Whether changes are noted for [`RouteTable::drain_changes`].
-    pub journal: bool,
-}
 
 /// Changes for the store: first everything goes if it was cleared, then each record is put or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,8 +60,15 @@ impl RouteChanges {
 /// than a microsecond.
 #[derive(Debug)]
 pub struct RouteTable {
-    records: Store<EgressKey, Record>,
+    records: BoundedMap<EgressKey, Record>,
     policy: Arc<PolicyConfig>,
+}
+
+impl MapKey for EgressKey {
+    /// None: wider records keep differences between routes, and a client's keeps its routes as they are.
+    fn alias(&self, _: u8) -> Option<Self> {
+        None
+    }
 }
 
 /// Whom a stall was laid on.
@@ -90,10 +86,9 @@ pub enum Blame {
 impl RouteTable {
     /// An empty table. Memory grows with its records.
     #[must_use]
-    pub fn new(config: RouteTableConfig, policy: Arc<PolicyConfig>) -> Self {
-        let max = config.max_records.clamp(MIN_RECORDS, MAX_RECORDS);
+    pub fn new(config: TableConfig, policy: Arc<PolicyConfig>) -> Self {
         Self {
-            records: Store::new(max, config.hash_key, config.journal),
+            records: BoundedMap::new(config),
             policy,
         }
     }
@@ -119,13 +114,13 @@ impl RouteTable {
         let before = self.snapshot(keys.own, now);
         for key in keys.wider() {
             let known = self.snapshot(key, now);
-            let record = self.records.entry(key);
+            let record = self.records.change_or_insert(key);
             view::contrast(&before, &known, carrier, seen, |carrier, measured, stat| {
                 *measured.of_mut(record.carrier(carrier, now, half_life)) = stat;
             });
             record.carrier(carrier, now, half_life).count(seen);
         }
-        let record = self.records.entry(keys.own);
+        let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
         view::learn_own(stats, seen);
         stats.count(seen);
@@ -152,11 +147,11 @@ impl RouteTable {
         let who = StalledBy::client(client_number(client));
         let half_life = self.policy.half_life.route;
         let keys = EgressKeys::of(client, asn);
-        let own = self.records.entry(keys.own);
+        let own = self.records.change_or_insert(keys.own);
         if now < own.blameless_until {
             return Blame::Client;
         }
-        let prefix = self.records.entry(keys.prefix);
+        let prefix = self.records.change_or_insert(keys.prefix);
         let stats = prefix.carrier(carrier, now, half_life);
         let is_new = stats.avoid(who, now, holds);
         let left = stats.avoided_for(who, now).unwrap_or_default();
@@ -164,10 +159,10 @@ impl RouteTable {
         if is_the_clients {
             prefix.absolve(candidates, who);
             let until = now.saturating_add(self.policy.avoid_min);
-            self.records.entry(keys.own).blameless_until = until;
+            self.records.change_or_insert(keys.own).blameless_until = until;
         }
         for key in keys.all() {
-            let record = self.records.entry(key);
+            let record = self.records.change_or_insert(key);
             if is_new {
                 record.carrier(carrier, now, half_life).stalls.stalls += 1.0;
             }
@@ -213,7 +208,9 @@ impl RouteTable {
     pub fn delivers(&mut self, client: IpAddr, carrier: Carrier, now: Timestamp) {
         let who = StalledBy::client(client_number(client));
         let half_life = self.policy.half_life.route;
-        let prefix = self.records.entry(EgressKeys::of(client, None).prefix);
+        let prefix = self
+            .records
+            .change_or_insert(EgressKeys::of(client, None).prefix);
         prefix
             .carrier(carrier, Secs::from(now), half_life)
             .absolve(who);
@@ -227,7 +224,7 @@ impl RouteTable {
         // Nothing is noted of a client of which nothing is known.
         let before = known.map(|record| record.kept).unwrap_or_default();
         if kept != before[wants.place()] {
-            self.records.entry(own).kept[wants.place()] = kept;
+            self.records.change_or_insert(own).kept[wants.place()] = kept;
         }
     }
 
@@ -290,10 +287,7 @@ impl RouteTable {
     pub fn forget(&mut self, scope: Scope) -> usize {
         match scope {
             Scope::All => self.records.clear(),
-            Scope::Address(addr) => {
-                let own = EgressKeys::of(addr, None).own;
-                self.records.retain(|key| *key != own)
-            }
+            Scope::Address(addr) => self.records.remove_key(&EgressKeys::of(addr, None).own),
             Scope::Prefix(prefix) => self.records.retain(|key| !key.is_in(prefix)),
         }
     }
@@ -303,25 +297,25 @@ impl RouteTable {
         self.records.each(|record| record.forget(egress));
     }
 
-    /// Up to about `limit` changes since the last call, for a store. `names` are those that the egress routes have
+    /// Up to `limit` changes since the last call, for a store. `names` are those that the egress routes have
     /// had since.
     pub fn drain_changes(&mut self, limit: usize, names: &EgressNames) -> RouteChanges {
-        let mut changes = RouteChanges {
-            cleared: self.records.was_cleared(),
-            records: Vec::new(),
-        };
-        while changes.records.len() < limit
-            && let Some((key, record)) = self.records.next_change()
-        {
-            let encoded = record.map(|record| record.encode(names));
-            changes.records.push((key, encoded));
+        let mut changes = RouteChanges::default();
+        for change in self.records.drain_dirty().take(limit) {
+            match change {
+                Change::Clear => changes.cleared = true,
+                Change::Remove(key) => changes.records.push((key, None)),
+                Change::Put(key, record) => {
+                    changes.records.push((key, Some(record.encode(names))));
+                }
+            }
         }
         changes
     }
 
     /// Notes all records as changed, for a store that has lost them.
     pub fn mark_all_changed(&mut self) {
-        self.records.each(|_| true);
+        self.records.mark_all_changed();
     }
 
     /// Takes a record of the store. It is faded at `now` as if the server had run on, and egress routes
@@ -385,6 +379,3 @@ impl RouteTable {
 const MIN_HOLD: Duration = Duration::from_secs(2);
 /// After so many half-lives less than a thousandth is left.
 const KEPT_HALF_LIVES: u32 = 10;
-const MIN_RECORDS: usize = 16;
-/// Places are numbered in 32 bits.
-const MAX_RECORDS: usize = 1 << 30;

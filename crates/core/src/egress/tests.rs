@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::{
     Candidates, Criterion, EgressId, EgressNames, EgressSet, Mode, Mptcp, Phase, Route,
-    RouteDecision, RouteObservation, RouteTable, RouteTableConfig, Wants, decide_route,
-    mptcp_share,
+    RouteDecision, RouteObservation, RouteTable, Wants, decide_route, mptcp_share,
 };
+use crate::bounded::TableConfig;
 use crate::choice::{Group, Session};
 use crate::client::table::Scope;
 use crate::policy::PolicyConfig;
@@ -61,7 +61,7 @@ impl World {
 
     fn sized(policy: PolicyConfig, max_records: usize) -> Self {
         let policy = Arc::new(policy);
-        let config = RouteTableConfig {
+        let config = TableConfig {
             max_records,
             hash_key: [1, 2],
             journal: true,

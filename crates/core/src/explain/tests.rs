@@ -3,8 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Explanation, explain};
+use crate::bounded::TableConfig;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use crate::client::table::{ClientTable, TableConfig};
+use crate::client::table::ClientTable;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use hikyaku_units::SavedPath;

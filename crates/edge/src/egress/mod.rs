@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
+use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::choice::Visit;
 use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
-    RouteTableConfig, RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
+    RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
 use parking_lot::Mutex;
@@ -129,7 +130,7 @@ impl Egress {
     ) -> Option<Arc<Self>> {
         let socket = config.socket.clone()?;
         let policy = Arc::new(policy.clone());
-        let table = RouteTableConfig {
+        let table = TableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
             journal,

@@ -7,8 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::table::ClientTable;
 use hikyaku_core::client::view::ClientView;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;

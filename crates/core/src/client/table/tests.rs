@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Change, ClientTable, Scope, TableConfig};
+use super::{ClientTable, Scope};
+use crate::bounded::{BoundedMap, Change, TableConfig};
 use crate::choice::{Group, Session};
+use crate::client::estimate::{ENCODED_LEN, Packed};
 use crate::client::key::{Key, Prefix};
 use crate::client::sample::Decided;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
@@ -57,22 +59,12 @@ fn keys(table: &ClientTable) -> Vec<String> {
     keys
 }
 
-/// Every record is found by its key, and every entry of the index leads to a live record.
-fn assert_sound(table: &ClientTable) {
-    assert_eq!(table.iter().count(), table.len());
-    assert!(table.len() <= table.capacity());
-    for (slot, record) in table.slab.iter() {
-        assert_eq!(
-            table.find(&record.key),
-            Some(super::Target::Record(slot)),
-            "{}",
-            record.key
-        );
-    }
-    for target in table.index.targets() {
-        let key = target.key(&table.slab).expect("an entry leads to a record");
-        assert_eq!(table.find(&key), Some(target), "{key}");
-    }
+/// Two clients of a prefix have three records, and all that is kept of a client shall fit into 256
+/// bytes, the index included.
+#[test]
+fn a_record_is_small() {
+    let size = BoundedMap::<Key, Packed>::ENTRY_LEN;
+    assert!(size <= 157, "{size} bytes");
 }
 
 #[test]
@@ -99,7 +91,7 @@ fn a_prefix_gets_a_record_with_its_second_client() {
 
     table.observe(addr("2001:db8:0:102::1"), at(3), &path(20));
     assert_eq!(table.len(), 8, "the /56 has two clients");
-    assert_sound(&table);
+    table.records.assert_sound();
 
     let mut home = self::table(100);
     home.observe(addr("2001:db8:0:101::1"), at(0), &path(20));
@@ -122,12 +114,12 @@ fn a_prefix_gets_a_record_with_its_second_client() {
         [None, Some(48)],
         "learnt of the other /56"
     );
-    assert_sound(&home);
+    home.records.assert_sound();
     home.forget(Scope::Prefix(
         Prefix::around(addr("2001:db8:0:100::"), 56).unwrap(),
     ));
     assert!(home.is_empty());
-    assert_sound(&home);
+    home.records.assert_sound();
 }
 
 #[test]
@@ -263,7 +255,7 @@ fn a_flood_of_new_clients_evicts_itself() {
         assert!(table.len() <= 64);
     }
     assert!(kept >= 49 * 20 * 9 / 10, "{kept} of 980");
-    assert_sound(&table);
+    table.records.assert_sound();
 }
 
 #[test]
@@ -280,7 +272,7 @@ fn scopes_are_forgotten() {
         for client in clients {
             table.observe(addr(client), at(0), &path(20));
         }
-        table.drain_dirty(usize::MAX).for_each(drop);
+        table.drain_dirty().for_each(drop);
         table
     };
     let prefix = |text: &str| Scope::Prefix(text.parse().unwrap());
@@ -297,11 +289,9 @@ fn scopes_are_forgotten() {
         let mut table = filled();
         assert_eq!(table.forget(scope), gone, "{scope:?}");
         assert_eq!(table.len(), 7 - gone, "{scope:?}");
-        assert_sound(&table);
-        let changed: Vec<_> = table.drain_dirty(usize::MAX).collect();
-        assert!(
-            changed.len() == changes && !changed.iter().any(|c| matches!(c, Change::Put { .. }))
-        );
+        table.records.assert_sound();
+        let changed: Vec<_> = table.drain_dirty().collect();
+        assert!(changed.len() == changes && !changed.iter().any(|c| matches!(c, Change::Put(..))));
     }
 }
 
@@ -319,9 +309,9 @@ fn a_stores_copy_follows_the_changes() {
         }
         // A store that takes a few at a time, and not every time.
         let limit = if round % 3 == 0 { 5 } else { 0 };
-        apply(&mut store, table.drain_dirty(limit));
+        apply(&mut store, table.drain_dirty().take(limit));
     }
-    apply(&mut store, table.drain_dirty(usize::MAX));
+    apply(&mut store, table.drain_dirty());
     let want: BTreeMap<Key, Vec<u8>> = table
         .iter()
         .map(|(key, estimate)| (key, estimate.encode().to_vec()))
@@ -332,12 +322,8 @@ fn a_stores_copy_follows_the_changes() {
     for (key, bytes) in &store {
         restored.insert_encoded(*key, bytes).unwrap();
     }
-    assert_sound(&restored);
-    assert_eq!(
-        restored.drain_dirty(usize::MAX).count(),
-        0,
-        "loading is no change"
-    );
+    restored.records.assert_sound();
+    assert_eq!(restored.drain_dirty().count(), 0, "loading is no change");
     for (key, _) in table.iter() {
         if let Key::Address(client) = key {
             assert_eq!(restored.knowledge(client), table.knowledge(client));
@@ -350,12 +336,15 @@ fn a_stores_copy_follows_the_changes() {
     );
 }
 
-fn apply(store: &mut BTreeMap<Key, Vec<u8>>, changes: impl Iterator<Item = Change>) {
+fn apply(
+    store: &mut BTreeMap<Key, Vec<u8>>,
+    changes: impl Iterator<Item = Change<Key, [u8; ENCODED_LEN]>>,
+) {
     for change in changes {
         match change {
             Change::Clear => store.clear(),
             Change::Remove(key) => drop(store.remove(&key)),
-            Change::Put { key, estimate } => drop(store.insert(key, estimate.to_vec())),
+            Change::Put(key, estimate) => drop(store.insert(key, estimate.to_vec())),
         }
     }
 }
@@ -371,10 +360,7 @@ fn without_a_journal_nothing_is_kept_for_a_store() {
     for n in 0..100 {
         table.observe(IpAddr::V4(Ipv4Addr::from_bits(n << 8)), at(0), &path(20));
     }
-    assert_eq!(
-        (table.len(), table.drain_dirty(usize::MAX).count()),
-        (16, 0)
-    );
+    assert_eq!((table.len(), table.drain_dirty().count()), (16, 0));
 }
 
 proptest! {
@@ -406,15 +392,15 @@ proptest! {
                     let prefix = crate::client::key::prefixes(client).last().unwrap();
                     table.forget(Scope::Prefix(prefix));
                 }
-                10 => encoded.extend(table.drain_dirty(3)),
+                10 => encoded.extend(table.drain_dirty().take(3)),
                 _ => {
-                    if let Some(Change::Put { key, estimate }) = encoded.pop() {
+                    if let Some(Change::Put(key, estimate)) = encoded.pop() {
                         table.insert_encoded(key, &estimate).unwrap();
                     }
                 }
             }
             prop_assert!(table.len() <= max.max(16));
         }
-        assert_sound(&table);
+        table.records.assert_sound();
     }
 }

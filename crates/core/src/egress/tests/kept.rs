@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use super::properties::{client, event};
 use super::{
     AS, BEST, CLIENT, Criterion, EgressId, EgressNames, NEIGHBOUR, OTHER, PLAIN, Phase,
-    PolicyConfig, Route, RouteTable, RouteTableConfig, STEERED, Scope, THIRD, World, addr,
-    decide_route,
+    PolicyConfig, Route, RouteTable, STEERED, Scope, THIRD, TableConfig, World, addr, decide_route,
 };
 use crate::choice::Session;
 use crate::codec::DecodeError;
@@ -54,7 +53,7 @@ impl Kept {
 }
 
 fn table(max_records: usize, policy: &Arc<PolicyConfig>) -> RouteTable {
-    let config = RouteTableConfig {
+    let config = TableConfig {
         max_records,
         hash_key: [3, 4],
         journal: true,

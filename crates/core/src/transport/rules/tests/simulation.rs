@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{START, all};
+use crate::bounded::TableConfig;
 use crate::choice::Group;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use crate::client::table::{ClientTable, TableConfig};
+use crate::client::table::ClientTable;
 use crate::model::Model;
 use crate::model::tests::synthetic;
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};

@@ -1,39 +1,43 @@
-//! The changes since the store last heard.
+//! The changes since a store last took them.
 
 use std::collections::VecDeque;
 
-use super::slab::Slab;
-use crate::client::estimate::ENCODED_LEN;
-use crate::client::key::Key;
+use super::slab::{Slab, Slot};
 
-/// A change for the store. Apply changes in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+/// A change for a store. Apply changes in the order given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<K, V> {
     /// Everything was forgotten.
     Clear,
     /// A record was evicted or forgotten.
-    Remove(Key),
+    Remove(K),
     /// A record is new or has changed.
-    Put {
-        /// Its key.
-        key: Key,
-        /// Its estimate, for [`ClientTable::insert_encoded`](super::ClientTable::insert_encoded).
-        estimate: [u8; ENCODED_LEN],
-    },
+    Put(K, V),
+}
+
+impl<K, V> Change<K, V> {
+    /// The same change with another form of the value.
+    pub(crate) fn map<W>(self, form: impl FnOnce(V) -> W) -> Change<K, W> {
+        match self {
+            Self::Clear => Change::Clear,
+            Self::Remove(key) => Change::Remove(key),
+            Self::Put(key, value) => Change::Put(key, form(value)),
+        }
+    }
 }
 
 /// Changed slots as one bit each, and removed keys.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct Journal<K> {
     dirty: Vec<u64>,
     /// Word of `dirty` to look at next, so that no slot waits for ever.
     cursor: usize,
-    removed: VecDeque<Key>,
+    removed: VecDeque<K>,
     max_removed: usize,
     cleared: bool,
 }
 
-impl Journal {
+impl<K: Copy> Journal<K> {
     pub(super) const fn new(max_removed: usize) -> Self {
         let removed = VecDeque::new();
         Self {
@@ -45,18 +49,24 @@ impl Journal {
         }
     }
 
-    pub(super) fn changed(&mut self, slot: u32) {
-        let word = slot as usize / 64;
+    pub(super) fn changed(&mut self, slot: Slot) {
+        let (word, bit) = slot.bit();
         if word >= self.dirty.len() {
             self.dirty.resize(word + 1, 0);
         }
-        self.dirty[word] |= 1 << (slot % 64);
+        self.dirty[word] |= bit;
     }
 
-    pub(super) fn removed(&mut self, slot: u32, key: Key) {
-        if let Some(word) = self.dirty.get_mut(slot as usize / 64) {
-            *word &= !(1 << (slot % 64));
+    /// The entry in a slot was removed.
+    pub(super) fn removed(&mut self, slot: Slot) {
+        let (word, bit) = slot.bit();
+        if let Some(word) = self.dirty.get_mut(word) {
+            *word &= !bit;
         }
+    }
+
+    /// A key is to leave the store.
+    pub(super) fn gone(&mut self, key: K) {
         // A store that does not keep up keeps a record too many, and loses it again when it is loaded
         // into a full table.
         if self.removed.len() >= self.max_removed {
@@ -73,7 +83,7 @@ impl Journal {
     }
 
     /// The next change. Removals go first: a key that was removed and came back is put after it.
-    pub(super) fn next(&mut self, slab: &Slab) -> Option<Change> {
+    pub(super) fn next<'a, V>(&mut self, slab: &'a Slab<K, V>) -> Option<Change<K, &'a V>> {
         if std::mem::take(&mut self.cleared) {
             return Some(Change::Clear);
         }
@@ -81,24 +91,21 @@ impl Journal {
             return Some(Change::Remove(key));
         }
         while let Some(slot) = self.next_slot() {
-            if let Some(record) = slab.get(slot) {
-                return Some(Change::Put {
-                    key: record.key,
-                    estimate: record.estimate().encode(),
-                });
+            if let Some(entry) = slab.get(slot) {
+                return Some(Change::Put(entry.key, &entry.value));
             }
         }
         None
     }
 
-    fn next_slot(&mut self) -> Option<u32> {
+    fn next_slot(&mut self) -> Option<Slot> {
         let words = self.dirty.len();
         for _ in 0..words {
             let word = self.dirty.get_mut(self.cursor)?;
             if *word != 0 {
                 let bit = word.trailing_zeros();
                 *word &= *word - 1;
-                return Some(self.cursor as u32 * 64 + bit);
+                return Some(Slot(self.cursor as u32 * 64 + bit));
             }
             self.cursor = (self.cursor + 1) % words;
         }
