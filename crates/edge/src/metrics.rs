@@ -120,9 +120,6 @@ impl Refusal {
     }
 }
 
-/// A reason that scrapers know beside those of the codes. Nothing counts as it.
-pub(crate) const OTHER_REASON: &str = "other";
-
 /// Whether samples and outcomes reach the store, for those who watch.
 #[derive(Debug)]
 pub(crate) struct StoreHealth {
@@ -275,12 +272,11 @@ impl Metrics {
             let count = value(&self.decisions[code.index()]);
             (vec![("reason", code.name())], count)
         });
-        let other = (vec![("reason", OTHER_REASON)], 0);
         counters(
             registry,
             "decisions",
             "Changes of a connection's decision, by the new one's reason",
-            decisions.into_iter().chain([other]).collect(),
+            decisions.to_vec(),
         );
     }
 

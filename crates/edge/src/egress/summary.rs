@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::counts::Goodputs;
 use super::wire::EgressState;
 use super::{Egress, RouteCount, SteerBy};
-use crate::metrics::{OTHER_REASON, counters};
+use crate::metrics::counters;
 
 /// The agent and its paths in short.
 #[derive(Debug, Serialize)]
@@ -124,7 +124,7 @@ impl Egress {
             let counts = counts.map(|(route, count)| (label(route), count));
             counters(registry, name, help, counts.collect());
         }
-        let reasons = self.counts.by_reason().chain([(OTHER_REASON, 0)]);
+        let reasons = self.counts.by_reason();
         counters(
             registry,
             "route_decisions",

@@ -141,8 +141,14 @@ fn counts_show_under_their_names() {
         "hikyaku_connections_refused_total{limit=\"stalled\"} 3",
         "hikyaku_connections_refused_total{limit=\"flood\"} 4",
         "hikyaku_congestion_controls_total{transport=\"quic\",congestion=\"bbr\"} 1",
-        "hikyaku_decisions_total{reason=\"other\"} 0",
     ] {
         assert!(text.lines().any(|other| other == line), "{line} in {text}");
     }
+    let decisions = "hikyaku_decisions_total{reason=\"";
+    let reasons = text.lines().filter_map(|line| line.strip_prefix(decisions));
+    let mut reasons: Vec<_> = reasons.filter_map(|line| line.split('"').next()).collect();
+    let mut codes = VersionReasonCode::ALL.map(VersionReasonCode::name);
+    reasons.sort_unstable();
+    codes.sort_unstable();
+    assert_eq!(reasons, codes, "each code, and nothing else");
 }
