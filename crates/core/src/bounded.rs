@@ -172,8 +172,8 @@ impl<K: MapKey, V> BoundedMap<K, V> {
         self.slab.remove(slot);
         if let Some(journal) = &mut self.journal {
             journal.removed(slot);
-            journal.gone(key);
         }
+        self.gone(key);
     }
 
     /// Removes the entry of a key, and returns how many went: one or none.
@@ -187,9 +187,18 @@ impl<K: MapKey, V> BoundedMap<K, V> {
 
     /// Notes that a key without an entry is to leave the store.
     pub(crate) fn note_gone(&mut self, key: K) {
-        let has_entry = matches!(self.find(&key), Some(Target::Own(_)));
-        if let Some(journal) = self.journal.as_mut().filter(|_| !has_entry) {
-            journal.gone(key);
+        if !matches!(self.find(&key), Some(Target::Own(_))) {
+            self.gone(key);
+        }
+    }
+
+    /// Lets a key leave the store. A store that has not kept up with as many is to be written anew.
+    fn gone(&mut self, key: K) {
+        if let Some(journal) = &mut self.journal
+            && !journal.gone(key)
+        {
+            journal.clear();
+            self.mark_all_changed();
         }
     }
 

@@ -65,14 +65,13 @@ impl<K: Copy> Journal<K> {
         }
     }
 
-    /// A key is to leave the store.
-    pub(super) fn gone(&mut self, key: K) {
-        // A store that does not keep up keeps a record too many, and loses it again when it is loaded
-        // into a full table.
-        if self.removed.len() >= self.max_removed {
-            self.removed.pop_front();
+    /// A key is to leave the store. Returns whether there is room to note it.
+    pub(super) fn gone(&mut self, key: K) -> bool {
+        let has_room = self.removed.len() < self.max_removed;
+        if has_room {
+            self.removed.push_back(key);
         }
-        self.removed.push_back(key);
+        has_room
     }
 
     pub(super) fn clear(&mut self) {
