@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
 use hikyaku_core::bounded::{Change, TableConfig};
 use hikyaku_core::client::key::{Key, stripe_of};
 use hikyaku_core::client::sample::Observation;
@@ -22,9 +21,10 @@ use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::transport::{Decision, decide};
 use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_units::{Rate, Timestamp};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::Clock;
+use crate::part::Part;
 use crate::seed::{SEED, random};
 use crate::transport::TransportChoice;
 
@@ -38,7 +38,7 @@ pub(crate) struct Clients {
     /// By stripe: moves on when a client's decision changes, so that its other connections
     /// follow at once.
     epochs: Box<[AtomicU64]>,
-    rules: ArcSwap<Rules>,
+    rules: Part<Rules>,
     clock: Clock,
     /// Keys that were forgotten, and that the store has not heard of yet; `None` without a store.
     forgotten: Option<Mutex<Vec<Key>>>,
@@ -46,7 +46,7 @@ pub(crate) struct Clients {
 
 /// Policy and model that decisions are made by.
 #[derive(Debug)]
-struct Rules {
+pub(crate) struct Rules {
     policy: Arc<PolicyConfig>,
     model: Arc<Model>,
     available: ByTransport<CongestionSet>,
@@ -83,16 +83,8 @@ pub(crate) struct Known {
 
 impl Clients {
     /// Nobody yet, and `max` later on; changes are noted for a store where there is one (`journal`).
-    pub(crate) fn new(
-        policy: &PolicyConfig,
-        max: usize,
-        journal: bool,
-        model: Model,
-        available: ByTransport<CongestionSet>,
-        clock: Clock,
-    ) -> Self {
-        let policy = Arc::new(policy.clone());
-        let model = Arc::new(model);
+    pub(crate) fn new(rules: Part<Rules>, max: usize, journal: bool, clock: Clock) -> Self {
+        let Rules { policy, model, .. } = &**rules.load();
         let stripe = TableConfig {
             max_records: max.div_ceil(STRIPES),
             hash_key: [random(), random()],
@@ -102,32 +94,14 @@ impl Clients {
         Self {
             stripes: std::iter::repeat_with(table).take(STRIPES).collect(),
             epochs: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
-            rules: ArcSwap::from_pointee(Rules {
-                policy: Arc::clone(&policy),
-                model: Arc::clone(&model),
-                available,
-            }),
+            rules,
             clock,
             forgotten: journal.then(Mutex::default),
         }
     }
 
-    /// Puts another policy and model into force.
-    pub(crate) fn set_rules(
-        &self,
-        policy: PolicyConfig,
-        model: Model,
-        available: ByTransport<CongestionSet>,
-    ) {
-        let (policy, model) = (Arc::new(policy), Arc::new(model));
-        for stripe in &self.stripes {
-            stripe.lock().reconfigure(policy.clone(), model.clone());
-        }
-        self.rules.store(Arc::new(Rules {
-            policy,
-            model,
-            available,
-        }));
+    /// Lets all connections decide again, by rules that have come into force.
+    pub(crate) fn reloaded(&self) {
         for epoch in &self.epochs {
             epoch.fetch_add(1, Ordering::Relaxed);
         }
@@ -147,10 +121,10 @@ impl Clients {
     pub(crate) fn decide(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.stripe(client).lock().view(client, now);
+        let view = self.table(client, &rules).view(client, now);
         let decision = rules.decide(&view, now);
         let decided = Observation::Decided(decision.decided());
-        self.stripe(client).lock().observe(client, now, &decided);
+        self.table(client, &rules).observe(client, now, &decided);
         decision
     }
 
@@ -158,7 +132,7 @@ impl Clients {
     pub(crate) fn preview(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.stripe(client).lock().view(client, now);
+        let view = self.table(client, &rules).view(client, now);
         rules.decide(&view, now)
     }
 
@@ -166,7 +140,7 @@ impl Clients {
     pub(crate) fn transport(&self, client: IpAddr, transport: Transport) -> TransportChoice {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.stripe(client).lock().knowledge(client);
+        let knowledge = self.table(client, &rules).knowledge(client);
         let decision = rules.decide(&knowledge.view(now, &rules.policy), now);
         TransportChoice {
             congestion: decision.congestion.get(transport).congestion,
@@ -194,7 +168,7 @@ impl Clients {
         available: u8,
     ) -> Connections {
         let rules = self.rules.load();
-        let view = self.stripe(client).lock().view(client, self.clock.now());
+        let view = self.table(client, &rules).view(client, self.clock.now());
         connections(&view, &rules.model, &rules.policy, decision, available)
     }
 
@@ -205,15 +179,15 @@ impl Clients {
 
     /// Learns.
     pub(crate) fn observe(&self, client: IpAddr, observation: &Observation) {
-        let now = self.clock.now();
-        self.stripe(client).lock().observe(client, now, observation);
+        let (now, rules) = (self.clock.now(), self.rules.load());
+        self.table(client, &rules).observe(client, now, observation);
     }
 
     /// Everything known of a client, and what would be decided for it.
     pub(crate) fn explain(&self, client: IpAddr) -> Explanation {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.stripe(client).lock().knowledge(client);
+        let knowledge = self.table(client, &rules).knowledge(client);
         explain(
             &knowledge,
             &rules.model,
@@ -315,9 +289,28 @@ impl Clients {
     fn stripe(&self, address: IpAddr) -> &Mutex<ClientTable> {
         &self.stripes[stripe_of(address, self.stripes.len())]
     }
+
+    /// The table of a client, which goes by these rules as long as it is locked.
+    fn table(&self, client: IpAddr, rules: &Rules) -> MutexGuard<'_, ClientTable> {
+        let mut table = self.stripe(client).lock();
+        table.reconfigure(&rules.policy, &rules.model);
+        table
+    }
 }
 
 impl Rules {
+    pub(crate) fn new(
+        policy: PolicyConfig,
+        model: Model,
+        available: ByTransport<CongestionSet>,
+    ) -> Self {
+        Self {
+            policy: Arc::new(policy),
+            model: Arc::new(model),
+            available,
+        }
+    }
+
     fn decide(&self, view: &ClientView, now: Timestamp) -> Decision {
         decide(view, &self.model, &self.policy, &self.available, now, SEED)
     }

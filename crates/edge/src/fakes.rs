@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use hikyaku_core::client::sample::{Observation, TransportSample};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
@@ -15,13 +16,14 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::access_log::AccessLog;
-use crate::clients::Clients;
+use crate::clients::{self, Clients};
 use crate::clock::Clock;
 use crate::conn::{Conn, Opening};
 use crate::egress::Egress;
 use crate::events::Event;
 use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
+use crate::part::Part;
 use crate::secrets::Secrets;
 use crate::sections::{AccessTarget, Limits, Timeouts};
 use crate::serve::{Service, Site};
@@ -54,7 +56,35 @@ fn clock() -> Clock {
 
 /// Clients as a server keeps them, of which it knows nobody.
 pub(crate) fn clients(policy: &PolicyConfig, journal: bool) -> Clients {
-    Clients::new(policy, 100_000, journal, model(), AVAILABLE, clock())
+    clients_by(&in_force(rules(policy)), journal)
+}
+
+/// The same by rules that can be replaced.
+pub(crate) fn clients_by(rules: &InForce<clients::Rules>, journal: bool) -> Clients {
+    Clients::new(part(rules), 100_000, journal, clock())
+}
+
+/// Rules of this policy.
+pub(crate) fn rules(policy: &PolicyConfig) -> clients::Rules {
+    clients::Rules::new(policy.clone(), model(), AVAILABLE)
+}
+
+/// A value in force, which can be replaced.
+pub(crate) type InForce<T> = Arc<ArcSwap<Arc<T>>>;
+
+/// Puts a value into force.
+pub(crate) fn in_force<T>(value: T) -> InForce<T> {
+    Arc::new(ArcSwap::from_pointee(Arc::new(value)))
+}
+
+/// A view of the value in force.
+pub(crate) fn part<T: Send + Sync + 'static>(in_force: &InForce<T>) -> Part<T> {
+    Part::of(in_force, |value: &Arc<T>| value)
+}
+
+/// Puts another value into force.
+pub(crate) fn replace<T>(in_force: &InForce<T>, value: T) {
+    in_force.store(Arc::new(Arc::new(value)));
 }
 
 /// TLS of TCP and of QUIC with a certificate of their own, and the secrets that both use.
@@ -79,6 +109,8 @@ pub(crate) fn tls() -> (rustls::ServerConfig, rustls::ServerConfig, Secrets) {
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Arc<Site>,
+    rules: InForce<clients::Rules>,
+    service: InForce<Service>,
     root: tempfile::TempDir,
 }
 
@@ -101,30 +133,32 @@ impl Server {
     ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let log = AccessLog::open(&AccessTarget::Off, None, &Arc::default()).unwrap();
-        let shared = Arc::new(Shared::new(
-            clock(),
-            clients(policy, true),
-            egress,
-            Arc::new(log),
-            Terms::new(policy, &limits, None),
-        ));
-        let service = service(&root, limits, timeouts);
-        let site = Site::new(Arc::clone(&shared), Controls::plain(), service);
+        let rules = in_force(rules(policy));
+        let clients = clients_by(&rules, true);
+        let terms = in_force(Terms::new(policy, &limits, None, Arc::new(log)));
+        let shared = Arc::new(Shared::new(clock(), clients, egress, part(&terms)));
+        let service = in_force(service(&root, limits, timeouts));
+        let controls = Arc::new(Controls::plain());
+        let site = Site::new(Arc::clone(&shared), controls, part(&service));
         Self {
             shared,
             site: Arc::new(site),
+            rules,
+            service,
             root,
         }
     }
 
     /// Puts other limits into force.
     pub(crate) fn set_limits(&self, limits: Limits, timeouts: Timeouts) {
-        self.site.reload(service(&self.root, limits, timeouts));
+        replace(&self.service, service(&self.root, limits, timeouts));
+        self.site.reloaded();
     }
 
     /// Puts another policy into force.
-    pub(crate) fn set_policy(&self, policy: PolicyConfig) {
-        self.shared.clients.set_rules(policy, model(), AVAILABLE);
+    pub(crate) fn set_policy(&self, policy: &PolicyConfig) {
+        replace(&self.rules, rules(policy));
+        self.shared.clients.reloaded();
     }
 
     /// A connection whose client's address is validated.

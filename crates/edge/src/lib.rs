@@ -25,6 +25,7 @@ mod measure;
 mod metrics;
 mod mptcp;
 mod pace;
+mod part;
 mod qlog;
 mod secrets;
 mod sections;

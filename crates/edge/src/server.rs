@@ -1,6 +1,7 @@
 //! The server: starting, reloading and stopping it.
 
 mod certificate;
+mod in_force;
 mod setup;
 mod start;
 
@@ -14,7 +15,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use hikyaku_units::arm::Congestion;
 use quinn::{Endpoint, TokioRuntime, VarInt};
-use rustls::crypto::CryptoProvider;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,22 +22,20 @@ use tokio_util::task::TaskTracker;
 use crate::access_log::AccessLogError;
 use crate::admin::{self, Admin, AdminError, ReloadRequest, Reloads};
 use crate::config::{Config, ConfigError};
-use crate::egress::Classes;
 use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::marked::MarkedSocket;
 use crate::metrics::add;
+use crate::part::Part;
 use crate::secrets::{self, NoRandomness, Secrets};
-use crate::serve::{QuicConfig, QuicError, QuicKeys, QuicListener, Site, TcpAcceptor};
+use crate::serve::{QuicError, QuicListener, Site, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
 use crate::store::{self, Store, StoreError, Writer};
-use crate::tls::{self, Certificate, Resumption, TlsError};
+use crate::tls::{Certificate, TlsError};
 use certificate::watch_certificate;
-use setup::{
-    InForce, available, check_unchanged, load_model, quic_settings, raise_descriptor_limit,
-    set_floor, tls_settings,
-};
-use start::{Keys, Known, Sockets};
+use in_force::{InForce, Kept};
+use setup::{check_unchanged, raise_descriptor_limit, set_floor};
+use start::{Known, Sockets};
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -88,17 +86,12 @@ pub enum ServerError {
 
 /// A running server.
 pub struct Server {
-    /// The configuration in force.
-    config: ArcSwap<Config>,
+    /// All that a reload replaces. The parts of the server read theirs from it.
+    in_force: Arc<ArcSwap<InForce>>,
+    kept: Kept,
     shared: Arc<Shared>,
     site: Arc<Site>,
     admin: Arc<Admin>,
-    certificate: Arc<Certificate>,
-    provider: Arc<CryptoProvider>,
-    resumption: Resumption,
-    quic_keys: QuicKeys,
-    tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
     mptcp: bool,
     admin_address: Option<SocketAddr>,
@@ -119,12 +112,11 @@ impl Server {
         config.check()?;
         config.policy.validate()?;
         raise_descriptor_limit();
-        let known = Known::load(&config)?;
-        let keys = Keys::load(&config, &known)?;
-        let sockets = Sockets::bind(&config, known.egress.as_deref())?;
-        let in_force = InForce::new(&config, &known.certificate, None)?;
-        let secrets = Arc::clone(&keys.secrets);
-        let (mut server, store) = Self::of(config, known, keys, &sockets, in_force);
+        let known = Known::load(config)?;
+        let config = &known.in_force.load_full().config;
+        let sockets = Sockets::bind(config, known.egress.as_deref())?;
+        let secrets = Arc::clone(&known.secrets);
+        let (mut server, store) = Self::of(known, &sockets);
         for listener in sockets.listeners {
             server.serve(listener)?;
         }
@@ -133,40 +125,27 @@ impl Server {
     }
 
     /// Puts a server together, without anything that runs; also gives its store.
-    fn of(
-        config: Config,
-        known: Known,
-        keys: Keys,
-        sockets: &Sockets,
-        in_force: InForce,
-    ) -> (Self, Option<Result<Store, StoreError>>) {
+    fn of(known: Known, sockets: &Sockets) -> (Self, Option<Result<Store, StoreError>>) {
         let listeners = &sockets.listeners;
         let admin_address = sockets.admin.first();
-        let shared = Arc::new(Shared::new(
-            known.clock,
-            known.clients,
-            known.egress,
-            in_force.access_log,
-            in_force.terms,
-        ));
-        let site = Site::new(Arc::clone(&shared), known.controls, in_force.service);
+        let (in_force, kept) = (known.in_force, known.kept);
+        let terms = Part::of(&in_force, |in_force: &InForce| &in_force.terms);
+        let shared = Arc::new(Shared::new(known.clock, known.clients, known.egress, terms));
+        let service = Part::of(&in_force, |in_force: &InForce| &in_force.service);
+        let site = Site::new(Arc::clone(&shared), Arc::clone(&kept.controls), service);
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let certificate = Arc::clone(&known.certificate);
-        let admin = admin_of(&site, certificate, addresses, in_force.admin);
+        let settings = Part::of(&in_force, |in_force: &InForce| &in_force.admin);
+        let admin = admin_of(&site, Arc::clone(&kept.certificate), addresses, settings);
+        let state = in_force.load().config.state.dir.clone();
         let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
             admin_address: admin_address.and_then(|listener| listener.local_addr().ok()),
-            store: config.state.dir.as_deref().map(Store::file),
-            config: ArcSwap::from_pointee(config),
+            store: state.as_deref().map(Store::file),
+            in_force,
+            kept,
             shared,
             site: Arc::new(site),
             admin: Arc::new(admin),
-            certificate: known.certificate,
-            provider: known.provider,
-            resumption: keys.resumption,
-            quic_keys: keys.quic,
-            tcp_tls: Arc::new(ArcSwap::from_pointee(keys.tcp_tls)),
-            quic_config: Arc::new(ArcSwap::from_pointee(keys.quic_config)),
             endpoints: Vec::new(),
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
@@ -191,7 +170,7 @@ impl Server {
         if let Some(egress) = &self.shared.egress {
             egress.start(services, end);
         }
-        let config = self.config.load();
+        let config = &self.in_force.load().config;
         if let (Some(dir), Some(store)) = (config.state.dir.clone(), store) {
             let writer = Writer::new(dir, store, &self.shared);
             services.spawn(store::write_behind(writer, end.clone()));
@@ -200,8 +179,8 @@ impl Server {
         let ended = end.clone();
         services.spawn(async move { ended.run_until_cancelled(warning).await });
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
-        let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.provider));
-        let certificate = Arc::clone(&self.certificate);
+        let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
+        let certificate = Arc::clone(&self.kept.certificate);
         services.spawn(watch_certificate(
             certificate,
             shared,
@@ -227,8 +206,8 @@ impl Server {
         let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
         let socket = socket.map_err(failed("UDP"))?;
         let endpoint = Endpoint::new_with_abstract_socket(
-            self.quic_keys.endpoint(),
-            Some(self.quic_config.load().endpoint()),
+            self.kept.quic_keys.endpoint(),
+            Some(self.in_force.load().quic.endpoint()),
             Arc::new(socket),
             Arc::new(TokioRuntime),
         )
@@ -236,7 +215,7 @@ impl Server {
         let quic = QuicListener {
             endpoint: endpoint.clone(),
             local: address,
-            config: Arc::clone(&self.quic_config),
+            config: Part::of(&self.in_force, |in_force: &InForce| &in_force.quic),
             site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
             handshakes: Arc::default(),
@@ -251,7 +230,7 @@ impl Server {
         let acceptor = TcpAcceptor {
             listener: tokio::net::TcpListener::from_std(listener)?,
             refused,
-            tls: Arc::clone(&self.tcp_tls),
+            tls: Part::of(&self.in_force, |in_force: &InForce| &in_force.tcp_tls),
             site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
         };
@@ -281,7 +260,7 @@ impl Server {
 
     /// The certificate in use.
     pub fn certificate(&self) -> &Certificate {
-        &self.certificate
+        &self.kept.certificate
     }
 
     /// Puts another configuration into force. Connections keep going; those that are open
@@ -314,32 +293,18 @@ impl Server {
     fn try_reload(&self, config: Config) -> Result<(), ServerError> {
         config.check()?;
         config.policy.validate()?;
-        let former = self.config.load_full();
-        check_unchanged(&former, &config)?;
-        let available = available(&config.policy, &self.site.controls)?;
-        let model = load_model(&config)?;
-        let settings = tls_settings(&config, &self.resumption);
-        let certificate = || Arc::clone(&self.certificate);
-        let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
-        let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = quic_settings(quic_tls, &self.quic_keys, &config)?;
-        let policy = config.policy.clone();
-        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
-        let former = (&former.log, self.shared.access_log());
-        let in_force = InForce::new(&config, &self.certificate, Some(former))?;
+        let former = self.in_force.load();
+        check_unchanged(&former.config, &config)?;
+        let in_force = InForce::new(config, &self.kept, Some(&former))?;
         // The last that can fail; from here on everything is put into force.
-        self.certificate.reload(&self.provider)?;
-        self.tcp_tls.store(Arc::new(tcp_tls));
-        self.quic_config.store(Arc::new(quic_config));
-        set_floor(&self.site.controls, &policy);
+        self.kept.certificate.reload(&self.kept.provider)?;
+        set_floor(&self.kept.controls, &in_force.config.policy);
+        self.in_force.store(Arc::new(in_force));
+        self.site.reloaded();
         if let Some(egress) = &self.shared.egress {
-            egress.set_rules(policy.clone(), classes);
+            egress.reloaded();
         }
-        self.shared.clients.set_rules(policy, model, available);
-        self.site.reload(in_force.service);
-        self.shared.reload(in_force.terms, in_force.access_log);
-        self.admin.settings.store(Arc::new(in_force.admin));
-        self.config.store(Arc::new(config));
+        self.shared.clients.reloaded();
         Ok(())
     }
 
@@ -356,7 +321,7 @@ impl Server {
     /// `timeouts.drain`, and writes the store. Gives the number of connections that had to
     /// be cut.
     pub async fn stop(self) -> usize {
-        let drain = self.config.load().timeouts.drain;
+        let drain = self.in_force.load().config.timeouts.drain;
         self.site.stop.cancel();
         self.connections.close();
         let drained = tokio::time::timeout(drain, self.connections.wait()).await;
@@ -381,7 +346,7 @@ fn admin_of(
     site: &Site,
     certificate: Arc<Certificate>,
     addresses: Vec<SocketAddr>,
-    settings: admin::Settings,
+    settings: Part<admin::Settings>,
 ) -> Admin {
     Admin {
         shared: Arc::clone(&site.shared),
@@ -391,9 +356,12 @@ fn admin_of(
         certificate,
         addresses,
         reloads: Reloads::default(),
-        settings: ArcSwap::from_pointee(settings),
+        settings,
     }
 }
 
 /// How long a stop waits for a reader of the access log that takes nothing.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::access::DynGuard;
 use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
 
@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::metrics::Metrics;
+use crate::part::Part;
 use crate::sections::Limits;
 use crate::shards::Shards;
 
@@ -25,8 +26,7 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
-    access_log: ArcSwap<AccessLog>,
-    terms: ArcSwap<Terms>,
+    terms: Part<Terms>,
 }
 
 /// Part of the shared state that a reload replaces.
@@ -38,14 +38,21 @@ pub(crate) struct Terms {
     pub(crate) upload_window: u32,
     /// `None` where there are none.
     pub(crate) shards: Option<Arc<Shards>>,
+    pub(crate) access_log: Arc<AccessLog>,
 }
 
 impl Terms {
-    pub(crate) fn new(policy: &PolicyConfig, limits: &Limits, shards: Option<Arc<Shards>>) -> Self {
+    pub(crate) fn new(
+        policy: &PolicyConfig,
+        limits: &Limits,
+        shards: Option<Arc<Shards>>,
+        access_log: Arc<AccessLog>,
+    ) -> Self {
         Self {
             ma_min: policy.ma_min.as_secs().max(1),
             upload_window: limits.upload_window(),
             shards,
+            access_log,
         }
     }
 }
@@ -55,34 +62,26 @@ impl Shared {
         clock: Clock,
         clients: Clients,
         egress: Option<Arc<Egress>>,
-        access_log: Arc<AccessLog>,
-        terms: Terms,
+        terms: Part<Terms>,
     ) -> Self {
         Self {
             clock,
             clients,
             egress,
-            metrics: Metrics::of(access_log.counts()),
+            metrics: Metrics::of(terms.load().access_log.counts()),
             events: Events::default(),
-            access_log: ArcSwap::new(access_log),
-            terms: ArcSwap::from_pointee(terms),
+            terms,
         }
     }
 
     /// The terms in force.
-    pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
+    pub(crate) fn terms(&self) -> DynGuard<Arc<Terms>> {
         self.terms.load()
     }
 
     /// The access log in force.
     pub(crate) fn access_log(&self) -> Arc<AccessLog> {
-        self.access_log.load_full()
-    }
-
-    /// Puts other terms and another access log into force.
-    pub(crate) fn reload(&self, terms: Terms, access_log: Arc<AccessLog>) {
-        self.terms.store(Arc::new(terms));
-        self.access_log.store(access_log);
+        Arc::clone(&self.terms.load().access_log)
     }
 
     /// Connections that a page can be spread over, its own included.

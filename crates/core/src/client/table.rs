@@ -65,9 +65,12 @@ impl ClientTable {
     }
 
     /// Takes other settings or another model from now on. All that was learnt is kept.
-    pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>, model: Arc<Model>) {
-        self.policy = policy;
-        self.model = model;
+    pub fn reconfigure(&mut self, policy: &Arc<PolicyConfig>, model: &Arc<Model>) {
+        // Callers do so at each use, and clones of shared counters are not free.
+        if !Arc::ptr_eq(&self.policy, policy) || !Arc::ptr_eq(&self.model, model) {
+            self.policy = Arc::clone(policy);
+            self.model = Arc::clone(model);
+        }
     }
 
     /// Takes an observation of a client, for its address and its prefixes.

@@ -94,8 +94,11 @@ impl RouteTable {
     }
 
     /// Takes other settings from now on. All that was learnt is kept.
-    pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>) {
-        self.policy = policy;
+    pub fn reconfigure(&mut self, policy: &Arc<PolicyConfig>) {
+        // Callers do so at each use, and clones of shared counters are not free.
+        if !Arc::ptr_eq(&self.policy, policy) {
+            self.policy = Arc::clone(policy);
+        }
     }
 
     /// Takes the measurement of a carrier by a response ([`Route::carrier`](super::Route::carrier)). `asn` is

@@ -12,8 +12,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-
 use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::NetworkSummary;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -24,6 +22,7 @@ use tokio::runtime::Handle;
 use crate::limits::Connections;
 use crate::live::LiveConnections;
 use crate::metrics::{self, Gauges};
+use crate::part::Part;
 use crate::qlog::Traces;
 use crate::shared::Shared;
 use crate::tls::Certificate;
@@ -53,7 +52,7 @@ pub(crate) struct Admin {
     pub(crate) addresses: Vec<SocketAddr>,
     /// Reloads that the API is asked for.
     pub(crate) reloads: Reloads,
-    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) settings: Part<Settings>,
 }
 
 /// Settings of the admin API that a reload replaces.

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
-use crate::fakes::{Server, sample};
+use crate::fakes::{InForce, Server, in_force, part, replace, sample};
 use crate::tls::Source;
 
 struct Api {
     server: Server,
     admin: Arc<Admin>,
+    settings: InForce<Settings>,
 }
 
 impl Api {
@@ -26,6 +27,7 @@ impl Api {
             policy: "adaptive",
             congestion: "adaptive",
         };
+        let settings = in_force(settings);
         let admin = Arc::new(Admin {
             shared: Arc::clone(&server.shared),
             connections: Arc::clone(&server.site.connections),
@@ -34,9 +36,13 @@ impl Api {
             certificate: Arc::new(certificate),
             addresses: vec!["198.51.100.1:443".parse().unwrap()],
             reloads: Reloads::default(),
-            settings: ArcSwap::from_pointee(settings),
+            settings: part(&settings),
         });
-        Self { server, admin }
+        Self {
+            server,
+            admin,
+            settings,
+        }
     }
 
     fn connect(&self) -> DuplexStream {
@@ -147,7 +153,7 @@ async fn a_token_is_asked_for_where_there_is_one() {
         policy: "h2",
         congestion: "cubic",
     };
-    api.admin.settings.store(Arc::new(settings));
+    replace(&api.settings, settings);
     assert_eq!(
         api.get("/v1/status").await["policy"],
         "h2",

@@ -6,7 +6,7 @@ use hikyaku_core::policy::VersionPolicy;
 use hikyaku_units::arm::Version;
 
 use super::*;
-use crate::fakes::{AVAILABLE, clients, model, policy, sample};
+use crate::fakes::{clients, clients_by, in_force, policy, replace, rules, sample};
 
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -126,7 +126,8 @@ async fn forgetting_reaches_its_scope_and_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_moves_the_epoch_of_its_stripe_and_new_rules_that_of_all() {
-    let clients = clients(&policy(), false);
+    let in_force = in_force(rules(&policy()));
+    let clients = clients_by(&in_force, false);
     let one = address("192.0.2.1");
     let elsewhere = (0..=255)
         .map(|net| IpAddr::from([203, 0, net, 1]))
@@ -140,7 +141,8 @@ async fn a_change_moves_the_epoch_of_its_stripe_and_new_rules_that_of_all() {
         version: VersionPolicy::H2,
         ..policy()
     };
-    clients.set_rules(pinned, model(), AVAILABLE);
+    replace(&in_force, rules(&pinned));
+    clients.reloaded();
     assert_eq!(epochs(), [first + 2, second + 1]);
     assert_eq!(clients.decide(one).version, Version::H2);
 }

@@ -50,7 +50,8 @@ impl Egress {
         let Some(gate) = &self.gate else {
             return;
         };
-        let (policy, state) = (&self.rules.load().policy, self.state());
+        let (rules, state) = (self.rules.load(), self.state());
+        let policy = &rules.policy;
         let chooses =
             policy.route == RoutePolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
         let set = gate
@@ -67,12 +68,11 @@ impl Egress {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
             return;
         };
-        let now = self.clock.now();
-        let table = self.table.lock();
+        let (now, rules) = (self.clock.now(), self.rules.load());
+        let table = self.records(&rules);
         let known = table.view(client, answer.reach.asn, now);
         let newcomer = table.view_of_newcomer(client, answer.reach.asn, now);
         drop(table);
-        let rules = self.rules.load();
         let candidates = self.candidates(&rules, client, Some(answer), content.class, Mptcp::Taken);
         let share = |view: &RouteView, seed| {
             let wants = rules.wants(content, view);

@@ -38,13 +38,14 @@ use hikyaku_core::egress::{
     RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::mptcp::MptcpGate;
+use crate::part::Part;
 use crate::seed::{SEED, random};
 
 pub(crate) use classes::{ClassId, Classes, ClassesError, Content};
@@ -72,7 +73,7 @@ pub(crate) struct Egress {
     connected: AtomicBool,
     lookups: Arc<Lookups>,
     table: Mutex<RouteTable>,
-    rules: ArcSwap<Rules>,
+    rules: Part<Rules>,
     clock: Clock,
     pub(crate) counts: RouteCounts,
     gate: Option<MptcpGate>,
@@ -84,12 +85,26 @@ pub(crate) struct Egress {
 
 /// Policy and classes that routes are chosen by.
 #[derive(Debug)]
-struct Rules {
+pub(crate) struct Rules {
     policy: Arc<PolicyConfig>,
     classes: Classes,
 }
 
 impl Rules {
+    pub(crate) fn new(policy: PolicyConfig, classes: Classes) -> Self {
+        Self {
+            policy: Arc::new(policy),
+            classes,
+        }
+    }
+
+    /// These rules in place of `former` ones, whose classes keep their ids.
+    #[must_use]
+    pub(crate) fn after(mut self, former: &Self) -> Self {
+        self.classes.keep_ids(&former.classes);
+        self
+    }
+
     /// Wishes of a class, in each phase of a response whose quality counts for it.
     fn wanted_in_phases(&self, class: ClassId) -> impl Iterator<Item = (ClassId, Wants)> + use<> {
         let criterion = self.classes.wants(class);
@@ -123,13 +138,12 @@ impl Egress {
     pub(crate) fn new(
         config: &EgressConfig,
         mptcp: bool,
-        policy: &PolicyConfig,
+        rules: Part<Rules>,
         journal: bool,
-        classes: Classes,
         clock: Clock,
     ) -> Option<Arc<Self>> {
         let socket = config.socket.clone()?;
-        let policy = Arc::new(policy.clone());
+        let policy = Arc::clone(&rules.load().policy);
         let table = TableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
@@ -142,8 +156,8 @@ impl Egress {
             state: ArcSwap::default(),
             connected: AtomicBool::new(false),
             lookups: Arc::default(),
-            table: Mutex::new(RouteTable::new(table, Arc::clone(&policy))),
-            rules: ArcSwap::from_pointee(Rules { policy, classes }),
+            table: Mutex::new(RouteTable::new(table, policy)),
+            rules,
             clock,
             counts: RouteCounts::default(),
             gate: gate::open(mptcp, config.mptcp),
@@ -163,15 +177,18 @@ impl Egress {
         }
     }
 
-    /// Puts another policy and other classes into force.
-    pub(crate) fn set_rules(&self, policy: PolicyConfig, mut classes: Classes) {
-        classes.keep_ids(&self.rules.load().classes);
-        let policy = Arc::new(policy);
-        self.table.lock().reconfigure(Arc::clone(&policy));
-        self.rules.store(Arc::new(Rules { policy, classes }));
+    /// Follows a policy and classes that have come into force.
+    pub(crate) fn reloaded(&self) {
         self.set_gate();
         self.check_named();
         self.reroute_all();
+    }
+
+    /// The records, which go by these rules as long as they are locked.
+    fn records(&self, rules: &Rules) -> MutexGuard<'_, RouteTable> {
+        let mut table = self.table.lock();
+        table.reconfigure(&rules.policy);
+        table
     }
 
     /// State that the agent has reported.
@@ -215,10 +232,10 @@ impl Egress {
         let reach = answer.map(|answer| answer.reach);
         let asn = reach.and_then(|reach| reach.asn);
         let now = self.clock.now();
-        let view = self.table.lock().view(client, asn, now);
+        let view = self.records(&rules).view(client, asn, now);
         let wants = rules.wants(content, &view);
         let decision = decide_route(&view, wants, &candidates, &rules.policy, visit, SEED);
-        self.table.lock().decided(client, wants, &decision);
+        self.records(&rules).decided(client, wants, &decision);
         let stalls = |path: &EgressId| {
             let quality = view.quality(Route::Steered(*path), candidates.plain_is);
             quality.avoided_for.is_some()
@@ -268,8 +285,7 @@ impl Egress {
         }
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
-        self.table
-            .lock()
+        self.records(&self.rules.load())
             .learn(client, reach.asn, carrier, seen, now);
     }
 
@@ -278,7 +294,7 @@ impl Egress {
         let reach = of.reach.unwrap_or_default();
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
-        let mut table = self.table.lock();
+        let mut table = self.records(&self.rules.load());
         table.stalled(client, reach.asn, carrier, &of.candidates, now)
     }
 
@@ -287,7 +303,8 @@ impl Egress {
         let reach = of.reach.unwrap_or_default();
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
-        self.table.lock().delivers(client, carrier, now);
+        self.records(&self.rules.load())
+            .delivers(client, carrier, now);
     }
 
     /// The records of a client's routes, and the decision for each class; for bulk content also the
@@ -305,7 +322,7 @@ impl Egress {
         };
         let rules = self.rules.load();
         let asn = answer.reach.asn;
-        let view = self.table.lock().view(client, asn, self.clock.now());
+        let view = self.records(&rules).view(client, asn, self.clock.now());
         let state = self.state();
         let had = view.quality(Route::Aggregated, None).age.is_some();
         let mptcp = match (mptcp || had) && self.hints.are_obeyed() {
@@ -331,7 +348,8 @@ impl Egress {
     /// The records of client ASes, those seen last first, at most `limit`.
     pub(crate) fn networks(&self, limit: usize) -> Vec<NetworkSummary> {
         let (state, now) = (self.state(), self.clock.now());
-        self.table.lock().networks(state.names(), now, limit)
+        self.records(&self.rules.load())
+            .networks(state.names(), now, limit)
     }
 
     /// Takes the records of the store before the agent has named its paths. `load` reads each record

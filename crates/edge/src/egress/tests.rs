@@ -19,9 +19,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, SteerBy};
+use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, Rules, SteerBy};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::fakes::{InForce, in_force, part, replace};
 use crate::ledger::Ledger;
 use crate::mptcp::Mptcp;
 use agent::{Agent, MARK_A, MARK_B, path, verdict};
@@ -30,21 +31,19 @@ use agent::{Agent, MARK_A, MARK_B, path, verdict};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Egress as a configuration asks for it.
-fn open(config: &Config, classes: Classes) -> Option<Arc<Egress>> {
-    let journal = config.state.dir.is_some();
-    let clock = Clock::start();
-    Egress::new(
-        &config.egress,
-        config.mptcp,
-        &config.policy,
-        journal,
-        classes,
-        clock,
-    )
+fn open(config: &Config, rules: &InForce<Rules>) -> Option<Arc<Egress>> {
+    let (journal, clock) = (config.state.dir.is_some(), Clock::start());
+    Egress::new(&config.egress, config.mptcp, part(rules), journal, clock)
+}
+
+fn rules(config: &Config) -> InForce<Rules> {
+    let classes = Classes::new(&config.classes).unwrap();
+    in_force(Rules::new(config.policy.clone(), classes))
 }
 
 struct Edge {
     egress: Arc<Egress>,
+    rules: InForce<Rules>,
     end: CancellationToken,
 }
 
@@ -64,12 +63,20 @@ impl Edge {
         let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
         let mut config = Config::load(None, &set).unwrap();
         config.egress.socket = Some(agent.socket().to_owned());
-        let classes = Classes::new(&config.classes).unwrap();
-        let mut egress = open(&config, classes).unwrap();
+        let rules = rules(&config);
+        let mut egress = open(&config, &rules).unwrap();
         Arc::get_mut(&mut egress).unwrap().by = by;
         let end = CancellationToken::new();
         egress.start(&TaskTracker::new(), &end);
-        Self { egress, end }
+        Self { egress, rules, end }
+    }
+
+    /// Puts another policy and other classes into force.
+    fn reload(&self, config: &Config) {
+        let classes = Classes::new(&config.classes).unwrap();
+        let rules = Rules::new(config.policy.clone(), classes);
+        replace(&self.rules, rules.after(&self.egress.rules.load()));
+        self.egress.reloaded();
     }
 
     fn connection(&self, client: &str, token: Option<u32>) -> Arc<ConnRoute> {

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::egress::{Classes, Egress, RouteCount};
+use crate::egress::{Classes, Egress, RouteCount, Rules};
+use crate::fakes::{in_force, part};
 use crate::tls::{Certificate, Source};
 use hikyaku_core::egress::Route;
 
@@ -15,15 +16,8 @@ fn exposed() -> String {
     let mut config = Config::default();
     config.egress.socket = Some("/nowhere/api.sock".into());
     let classes = Classes::new(&config.classes).unwrap();
-    let egress = Egress::new(
-        &config.egress,
-        false,
-        &config.policy,
-        false,
-        classes,
-        Clock::start(),
-    )
-    .unwrap();
+    let rules = part(&in_force(Rules::new(config.policy, classes)));
+    let egress = Egress::new(&config.egress, false, rules, false, Clock::start()).unwrap();
     for what in [
         RouteCount::Responses,
         RouteCount::Bytes,

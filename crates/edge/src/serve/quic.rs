@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use hikyaku_congestion::{Factory, SEND_WINDOW};
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_units::arm::{Congestion, Transport, Version};
@@ -23,6 +22,7 @@ use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::metrics::add;
 use crate::mptcp::Mptcp;
+use crate::part::Part;
 use crate::qlog::Trace;
 use crate::sections::{Limits, Timeouts};
 use crate::transport::TransportChoice;
@@ -136,7 +136,7 @@ fn check_min_cwnd(min_cwnd: Option<u64>) -> Result<(), QuicError> {
 pub(crate) struct QuicListener {
     pub(crate) endpoint: Endpoint,
     pub(crate) local: SocketAddr,
-    pub(crate) config: Arc<ArcSwap<QuicConfig>>,
+    pub(crate) config: Part<QuicConfig>,
     pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
     pub(crate) handshakes: Arc<AtomicUsize>,

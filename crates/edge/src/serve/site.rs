@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::access::DynGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::turns::Turns;
@@ -13,6 +13,7 @@ use crate::live::LiveConnections;
 use crate::marked::Marks;
 use crate::measure::Terms;
 use crate::metrics::Refusal;
+use crate::part::Part;
 use crate::qlog::Traces;
 use crate::sections::{Limits, Timeouts};
 use crate::shards::Shards;
@@ -38,7 +39,7 @@ pub(crate) struct Site {
     pub(crate) traces: Arc<Traces>,
     /// Cancelled when the server stops.
     pub(crate) stop: CancellationToken,
-    service: ArcSwap<Service>,
+    service: Part<Service>,
 }
 
 /// Part of the site that a reload replaces.
@@ -61,23 +62,27 @@ impl Service {
 }
 
 impl Site {
-    pub(crate) fn new(shared: Arc<Shared>, controls: Controls, service: Service) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        controls: Arc<Controls>,
+        service: Part<Service>,
+    ) -> Self {
         Self {
             shared,
-            connections: Arc::new(Connections::new(&service.limits)),
+            connections: Arc::new(Connections::new(&service.load().limits)),
             live: Arc::default(),
             refusals: OnceASecond::default(),
-            controls: Arc::new(controls),
+            controls,
             marks: Arc::default(),
             turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
             traces: Arc::default(),
             stop: CancellationToken::new(),
-            service: ArcSwap::from_pointee(service),
+            service,
         }
     }
 
     /// The content and limits in force.
-    pub(crate) fn service(&self) -> Guard<Arc<Service>> {
+    pub(crate) fn service(&self) -> DynGuard<Arc<Service>> {
         self.service.load()
     }
 
@@ -86,10 +91,9 @@ impl Site {
         self.service.load_full()
     }
 
-    /// Puts another service into force.
-    pub(crate) fn reload(&self, service: Service) {
-        self.connections.set_limits(&service.limits);
-        self.service.store(Arc::new(service));
+    /// Admits connections by limits that have come into force.
+    pub(crate) fn reloaded(&self) {
+        self.connections.set_limits(&self.service().limits);
     }
 
     /// Takes a place for a connection of `client`; `None`, and counted, where a limit is reached.

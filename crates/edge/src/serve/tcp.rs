@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
@@ -39,6 +38,7 @@ use crate::live::{LiveConnection, Place};
 use crate::measure::{MeteredIo, Socket, TcpMeter, TcpTransport, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
+use crate::part::Part;
 use hikyaku_content::HeaderSize;
 use hikyaku_content::{BoxError, Interim, Peer, RequestBody};
 
@@ -55,7 +55,7 @@ pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
     /// Its clients have asked for MPTCP, and get TCP.
     pub(crate) refused: bool,
-    pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
+    pub(crate) tls: Part<rustls::ServerConfig>,
     pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
 }

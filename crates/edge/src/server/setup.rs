@@ -1,28 +1,21 @@
 //! The parts of a server, from its configuration.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use hikyaku_core::model::Model;
-use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
+use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 use super::ServerError;
-use crate::access_log::AccessLog;
-use crate::admin;
 use crate::causes::chain;
 use crate::clients::Clients;
-use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
+use crate::config::Config;
 use crate::egress::Egress;
 use crate::listen::probe_congestion;
-use crate::serve::{QuicConfig, QuicError, QuicKeys, Service};
-use crate::shards::Shards;
-use crate::shared::Terms;
 use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
-use crate::tls::{self, Certificate, Pair, Resumption, Source};
+use crate::tls::{self, Pair, Source};
 use crate::transport;
-use hikyaku_content::{Content, Files, Proxy};
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
@@ -48,15 +41,6 @@ pub(super) fn available(
 ) -> Result<ByTransport<CongestionSet>, ServerError> {
     transport::available(policy, controls)
         .map_err(|(congestion, source)| ServerError::Congestion { congestion, source })
-}
-
-pub(super) fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
-    tls::Settings {
-        resumption: resumption.clone(),
-        http2: config.policy.version != VersionPolicy::H1,
-        only_tls13: config.tls.min_version == TlsVersion::Tls13,
-        early_data: config.tls.early_data,
-    }
 }
 
 pub(super) fn certificate_source(config: &Config) -> Source {
@@ -137,24 +121,27 @@ pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
     }
 }
 
-/// Opens the store in `dir`, and takes what it knows from before. The inner error is one that may
-/// pass while the server works from memory.
-pub(super) fn open_store(
+/// Opens the store in `dir`. The inner error is one that may pass while the server works from memory.
+pub(super) fn open_store(dir: &Path) -> Result<Result<Store, StoreError>, ServerError> {
+    match Store::open(dir) {
+        Err(error) if error.is_final() => Err(error.into()),
+        opened => Ok(opened),
+    }
+}
+
+/// Takes what the store in `dir` knows from before, as far as it can be read.
+pub(super) fn load_store(
     dir: &Path,
+    opened: &Result<Store, StoreError>,
     clients: &Clients,
     egress: Option<&Egress>,
-) -> Result<Result<Store, StoreError>, ServerError> {
-    match Store::open(dir) {
-        Ok(store) => {
-            load(&store, clients, egress);
-            Ok(Ok(store))
-        }
-        Err(error) if error.is_final() => Err(error.into()),
-        Err(error) => {
+) {
+    match opened {
+        Ok(store) => load(store, clients, egress),
+        Err(_) => {
             if let Some(store) = Store::open_read_only(dir) {
                 load(&store, clients, egress);
             }
-            Ok(Err(error))
         }
     }
 }
@@ -186,103 +173,6 @@ fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Er
             store.path().display()
         ),
     }
-}
-
-/// Parts that a configuration puts into force, at the start and at each reload.
-pub(super) struct InForce {
-    pub(super) terms: Terms,
-    pub(super) service: Service,
-    pub(super) access_log: Arc<AccessLog>,
-    pub(super) admin: admin::Settings,
-}
-
-impl InForce {
-    /// Prepares everything; `former` is how, and to what, lines were logged before.
-    ///
-    /// # Errors
-    /// When anything that the configuration asks for can't be had.
-    pub(super) fn new(
-        config: &Config,
-        certificate: &Arc<Certificate>,
-        former: Option<(&LogConfig, Arc<AccessLog>)>,
-    ) -> Result<Self, ServerError> {
-        let content = content(config)?;
-        let shards = Shards::new(&config.shards, Arc::clone(certificate))?.map(Arc::new);
-        Ok(Self {
-            terms: Terms::new(&config.policy, &config.limits, shards.clone()),
-            service: Service {
-                content,
-                shards,
-                limits: config.limits.clone(),
-                timeouts: config.timeouts.clone(),
-                early_data: config.tls.early_data,
-            },
-            access_log: access_log(&config.log, former)?,
-            admin: admin_settings(config),
-        })
-    }
-}
-
-fn content(config: &Config) -> Result<Content, ServerError> {
-    let failed = |what: String| {
-        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
-            what,
-            source,
-        }
-    };
-    match (&config.root, &config.upstream) {
-        (Some(root), _) => Files::open(root, &config.files)
-            .map(Content::Files)
-            .map_err(|error| failed(root.display().to_string())(Box::new(error))),
-        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy, config.limits.header_size)
-            .map(Content::Proxy)
-            .map_err(|error| failed(upstream.clone())(Box::new(error))),
-        (None, None) => Err(ConfigError::Conflict("nothing to serve".to_owned()).into()),
-    }
-}
-
-fn admin_settings(config: &Config) -> admin::Settings {
-    let root = config.root.as_ref().map(|root| root.display().to_string());
-    admin::Settings {
-        token: config.admin.token.clone(),
-        send_timeout: config.timeouts.send,
-        serves: root.or(config.upstream.clone()).unwrap_or_default(),
-        policy: match config.policy.version.pinned() {
-            None => "adaptive",
-            Some(version) => version.name(),
-        },
-        congestion: config.policy.congestion.name(),
-    }
-}
-
-/// The settings of QUIC connections.
-pub(super) fn quic_settings(
-    tls: rustls::ServerConfig,
-    keys: &QuicKeys,
-    config: &Config,
-) -> Result<QuicConfig, QuicError> {
-    let min_cwnd = config.policy.min_cwnd.bytes();
-    QuicConfig::new(tls, keys, min_cwnd, &config.limits, &config.timeouts)
-}
-
-/// Opens the access log anew, unless it is the standard output that it was before.
-fn access_log(
-    config: &LogConfig,
-    former: Option<(&LogConfig, Arc<AccessLog>)>,
-) -> Result<Arc<AccessLog>, ServerError> {
-    let counts = match former {
-        Some((former, log))
-            if config.access == AccessTarget::Stdout
-                && former.access == config.access
-                && former.format == config.format =>
-        {
-            return Ok(log);
-        }
-        Some((_, log)) => Arc::clone(log.counts()),
-        None => Arc::default(),
-    };
-    let opened = AccessLog::open(&config.access, config.format, &counts)?;
-    Ok(Arc::new(opened))
 }
 
 /// Refuses changes of what sockets and files were opened for.

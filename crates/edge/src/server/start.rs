@@ -2,33 +2,30 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::CryptoProvider;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 
 use super::ServerError;
-use super::setup::{
-    available, certificate_source, load_controls, load_model, open_store, quic_settings, set_floor,
-    tls_settings,
-};
+use super::in_force::{InForce, Kept};
+use super::setup::{certificate_source, load_controls, load_store, open_store, set_floor};
 use crate::admin;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError};
-use crate::egress::{Classes, Egress};
+use crate::config::Config;
+use crate::egress::Egress;
 use crate::listen::Listener;
+use crate::part::Part;
 use crate::secrets::Secrets;
-use crate::serve::{QuicConfig, QuicKeys};
+use crate::serve::QuicKeys;
 use crate::store::{Store, StoreError};
-use crate::tcp_cc::Controls;
-use crate::tls::{self, Certificate, Resumption};
+use crate::tls::{Certificate, Resumption};
 
-/// The parts that are there before the server starts: its store's records, and the settings of
-/// connections.
+/// The parts that are there before the server listens.
 pub(super) struct Known {
     pub(super) clock: Clock,
-    pub(super) controls: Controls,
-    pub(super) provider: Arc<CryptoProvider>,
-    pub(super) certificate: Arc<Certificate>,
+    pub(super) kept: Kept,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) in_force: Arc<ArcSwap<InForce>>,
     pub(super) clients: Clients,
     pub(super) egress: Option<Arc<Egress>>,
     /// `None` without one; the error may pass.
@@ -36,28 +33,30 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn load(config: &Config) -> Result<Self, ServerError> {
-        let controls = load_controls(&config.policy);
-        let available = available(&config.policy, &controls)?;
+    pub(super) fn load(config: Config) -> Result<Self, ServerError> {
+        let controls = Arc::new(load_controls(&config.policy));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = Arc::new(Certificate::load(certificate_source(config), &provider)?);
-        set_floor(&controls, &config.policy);
-        let clock = Clock::start();
-        let (policy, journal) = (&config.policy, config.state.dir.is_some());
-        let (max, model) = (config.limits.clients, load_model(config)?);
-        let clients = Clients::new(policy, max, journal, model, available, clock);
-        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
-        let (egress, mptcp) = (&config.egress, config.mptcp);
-        let egress = Egress::new(egress, mptcp, policy, journal, classes, clock);
-        let store = match &config.state.dir {
-            Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
-            None => None,
-        };
-        Ok(Self {
-            clock,
-            controls,
+        let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
+        let store = config.state.dir.as_deref().map(open_store).transpose()?;
+        // Once the store is this process's, so are the keys beside it.
+        let secrets = Arc::new(Secrets::load(config.state.dir.as_deref())?);
+        let kept = Kept {
             provider,
             certificate,
+            controls,
+            resumption: Resumption::new(Arc::clone(&secrets.tickets)),
+            quic_keys: QuicKeys::new(&secrets)?,
+        };
+        let in_force = InForce::new(config, &kept, None)?;
+        set_floor(&kept.controls, &in_force.config.policy);
+        let in_force = Arc::new(ArcSwap::from_pointee(in_force));
+        let clock = Clock::start();
+        let (clients, egress) = memory(&in_force, store.as_ref(), clock);
+        Ok(Self {
+            clock,
+            kept,
+            secrets,
+            in_force,
             clients,
             egress,
             store,
@@ -65,33 +64,23 @@ impl Known {
     }
 }
 
-/// Keys, and the settings of TLS and QUIC that are made with them.
-pub(super) struct Keys {
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) resumption: Resumption,
-    pub(super) quic: QuicKeys,
-    pub(super) tcp_tls: rustls::ServerConfig,
-    pub(super) quic_config: QuicConfig,
-}
-
-impl Keys {
-    /// To be loaded after [`Known`]: once the store is this process's, so are the keys beside it.
-    pub(super) fn load(config: &Config, known: &Known) -> Result<Self, ServerError> {
-        let secrets = Arc::new(Secrets::load(config.state.dir.as_deref())?);
-        let resumption = Resumption::new(Arc::clone(&secrets.tickets));
-        let settings = tls_settings(config, &resumption);
-        let certificate = || Arc::clone(&known.certificate);
-        let tcp_tls = tls::tcp_config(certificate(), &known.provider, &settings)?;
-        let quic_tls = tls::quic_config(certificate(), &known.provider, &settings)?;
-        let quic = QuicKeys::new(&secrets)?;
-        Ok(Self {
-            quic_config: quic_settings(quic_tls, &quic, config)?,
-            secrets,
-            resumption,
-            quic,
-            tcp_tls,
-        })
+/// The knowledge of clients and of their routes, with the records of the store.
+fn memory(
+    in_force: &Arc<ArcSwap<InForce>>,
+    store: Option<&Result<Store, StoreError>>,
+    clock: Clock,
+) -> (Clients, Option<Arc<Egress>>) {
+    let now = in_force.load();
+    let config = &now.config;
+    let (max, journal) = (config.limits.clients, store.is_some());
+    let rules = Part::of(in_force, |in_force: &InForce| &in_force.clients);
+    let clients = Clients::new(rules, max, journal, clock);
+    let rules = Part::of(in_force, |in_force: &InForce| &in_force.egress);
+    let egress = Egress::new(&config.egress, config.mptcp, rules, journal, clock);
+    if let (Some(dir), Some(store)) = (&config.state.dir, store) {
+        load_store(dir, store, &clients, egress.as_deref());
     }
+    (clients, egress)
 }
 
 /// The sockets that are listened on.

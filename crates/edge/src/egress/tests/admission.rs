@@ -96,11 +96,12 @@ async fn mptcp_is_taken_where_several_paths_pay() {
     assert_eq!(taken.mptcp(), Candidate::Taken);
     edge.until_on(&taken, "aggregate").await;
 
-    let rules = edge.egress.rules.load_full();
-    let mut policy = PolicyConfig::clone(&rules.policy);
+    let mut policy = PolicyConfig::clone(&edge.egress.rules.load().policy);
     policy.route = RoutePolicy::Plain;
-    let classes = Classes::new(&Config::default().classes).unwrap();
-    edge.egress.set_rules(policy, classes);
+    edge.reload(&Config {
+        policy,
+        ..Config::default()
+    });
     assert!(takes("198.51.100.1"), "where nothing is chosen, of all");
 }
 

@@ -34,8 +34,7 @@ async fn goodput_is_compared_with_that_of_clients_held_back() {
     see(10);
     see(1000);
     let config = Config::load(None, &["policy.holdback=1".to_owned()]).unwrap();
-    let classes = Classes::new(&config.classes).unwrap();
-    edge.egress.set_rules(config.policy, classes);
+    edge.reload(&config);
     see(10);
 
     let mut registry = Registry::default();

@@ -182,7 +182,7 @@ async fn the_controller_follows_the_policy_once() {
             congestion: CongestionPolicy::Bbr,
             ..policy()
         };
-        line.server.set_policy(bbr);
+        line.server.set_policy(&bbr);
         line.conn.apply(&mut http::HeaderMap::new());
         line.run(5000).await;
         let state = line.fake.0.lock();

@@ -220,7 +220,7 @@ async fn the_socket_follows_the_policy_while_responses_are_under_way() {
         max_pacing_rate: "5Mbps".parse().unwrap(),
         ..policy()
     };
-    line.server.set_policy(bbr);
+    line.server.set_policy(&bbr);
     line.conn.apply(&mut http::HeaderMap::new());
     line.run(1500).await;
     let state = line.kernel.state.lock();

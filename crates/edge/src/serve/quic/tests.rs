@@ -10,7 +10,7 @@ use quinn::{Connection, EndpointConfig, TokioRuntime};
 
 use super::*;
 use crate::clock;
-use crate::fakes::{self, LOCAL, Server, policy};
+use crate::fakes::{self, LOCAL, Server, in_force, part, policy};
 use udp::Network;
 
 const FAILED: &str = "hikyaku_handshakes_failed_total{transport=\"quic\"}";
@@ -32,7 +32,7 @@ impl Edge {
         let keys = QuicKeys::new(&secrets).unwrap();
         let service = server.site.service_full();
         let config = QuicConfig::new(tls, &keys, None, &service.limits, &service.timeouts);
-        let config = Arc::new(ArcSwap::from_pointee(config.unwrap()));
+        let config = part(&in_force(config.unwrap()));
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint(),
             Some(config.load().endpoint()),

@@ -1,0 +1,158 @@
+//! Everything that a configuration puts into force, behind one pointer.
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+
+use super::ServerError;
+use super::setup::{available, load_model};
+use crate::access_log::AccessLog;
+use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
+use crate::egress::{self, Classes};
+use crate::serve::{QuicConfig, QuicKeys, Service};
+use crate::shards::Shards;
+use crate::shared::Terms;
+use crate::tcp_cc::Controls;
+use crate::tls::{self, Certificate, Resumption};
+use crate::{admin, clients};
+use hikyaku_content::{Content, Files, Proxy};
+use hikyaku_core::policy::VersionPolicy;
+
+/// What a reload does not replace, and settings are made with.
+pub(super) struct Kept {
+    pub(super) provider: Arc<CryptoProvider>,
+    pub(super) certificate: Arc<Certificate>,
+    pub(super) controls: Arc<Controls>,
+    pub(super) resumption: Resumption,
+    pub(super) quic_keys: QuicKeys,
+}
+
+/// What a configuration puts into force, at the start and at each reload.
+pub(super) struct InForce {
+    pub(super) config: Config,
+    pub(super) clients: Arc<clients::Rules>,
+    pub(super) egress: Arc<egress::Rules>,
+    pub(super) terms: Arc<Terms>,
+    pub(super) service: Arc<Service>,
+    pub(super) admin: Arc<admin::Settings>,
+    pub(super) tcp_tls: Arc<rustls::ServerConfig>,
+    pub(super) quic: Arc<QuicConfig>,
+}
+
+impl InForce {
+    /// Prepares everything, in place of the `former` where there is one.
+    ///
+    /// # Errors
+    /// When anything that the configuration asks for can't be had.
+    pub(super) fn new(
+        config: Config,
+        kept: &Kept,
+        former: Option<&Self>,
+    ) -> Result<Self, ServerError> {
+        let (policy, limits) = (&config.policy, &config.limits);
+        let model = load_model(&config)?;
+        let available = available(policy, &kept.controls)?;
+        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
+        let rules = egress::Rules::new(policy.clone(), classes);
+        let egress = match former {
+            Some(former) => rules.after(&former.egress),
+            None => rules,
+        };
+        let (tcp_tls, quic) = transports(&config, kept)?;
+        let content = content(&config)?;
+        let certificate = Arc::clone(&kept.certificate);
+        let shards = Shards::new(&config.shards, certificate)?.map(Arc::new);
+        let access_log = access_log(&config.log, former)?;
+        let service = Service {
+            content,
+            shards: shards.clone(),
+            limits: limits.clone(),
+            timeouts: config.timeouts.clone(),
+            early_data: config.tls.early_data,
+        };
+        Ok(Self {
+            clients: Arc::new(clients::Rules::new(policy.clone(), model, available)),
+            egress: Arc::new(egress),
+            terms: Arc::new(Terms::new(policy, limits, shards, access_log)),
+            service: Arc::new(service),
+            admin: Arc::new(admin_settings(&config)),
+            tcp_tls: Arc::new(tcp_tls),
+            quic: Arc::new(quic),
+            config,
+        })
+    }
+}
+
+/// The settings of TLS over TCP, and those of QUIC.
+fn transports(
+    config: &Config,
+    kept: &Kept,
+) -> Result<(rustls::ServerConfig, QuicConfig), ServerError> {
+    let settings = tls_settings(config, &kept.resumption);
+    let certificate = || Arc::clone(&kept.certificate);
+    let tcp_tls = tls::tcp_config(certificate(), &kept.provider, &settings)?;
+    let quic_tls = tls::quic_config(certificate(), &kept.provider, &settings)?;
+    let min_cwnd = config.policy.min_cwnd.bytes();
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    let quic = QuicConfig::new(quic_tls, &kept.quic_keys, min_cwnd, limits, timeouts)?;
+    Ok((tcp_tls, quic))
+}
+
+fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
+    tls::Settings {
+        resumption: resumption.clone(),
+        http2: config.policy.version != VersionPolicy::H1,
+        only_tls13: config.tls.min_version == TlsVersion::Tls13,
+        early_data: config.tls.early_data,
+    }
+}
+
+fn content(config: &Config) -> Result<Content, ServerError> {
+    let failed = |what: String| {
+        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
+            what,
+            source,
+        }
+    };
+    match (&config.root, &config.upstream) {
+        (Some(root), _) => Files::open(root, &config.files)
+            .map(Content::Files)
+            .map_err(|error| failed(root.display().to_string())(Box::new(error))),
+        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy, config.limits.header_size)
+            .map(Content::Proxy)
+            .map_err(|error| failed(upstream.clone())(Box::new(error))),
+        (None, None) => Err(ConfigError::Conflict("nothing to serve".to_owned()).into()),
+    }
+}
+
+fn admin_settings(config: &Config) -> admin::Settings {
+    let root = config.root.as_ref().map(|root| root.display().to_string());
+    admin::Settings {
+        token: config.admin.token.clone(),
+        send_timeout: config.timeouts.send,
+        serves: root.or(config.upstream.clone()).unwrap_or_default(),
+        policy: match config.policy.version.pinned() {
+            None => "adaptive",
+            Some(version) => version.name(),
+        },
+        congestion: config.policy.congestion.name(),
+    }
+}
+
+/// Opens the access log anew, unless it is the standard output that it was before.
+fn access_log(config: &LogConfig, former: Option<&InForce>) -> Result<Arc<AccessLog>, ServerError> {
+    let former = former.map(|former| (&former.config.log, &former.terms.access_log));
+    let counts = match former {
+        Some((former, log))
+            if config.access == AccessTarget::Stdout
+                && former.access == config.access
+                && former.format == config.format =>
+        {
+            return Ok(Arc::clone(log));
+        }
+        Some((_, log)) => Arc::clone(log.counts()),
+        None => Arc::default(),
+    };
+    let opened = AccessLog::open(&config.access, config.format, &counts)?;
+    Ok(Arc::new(opened))
+}
