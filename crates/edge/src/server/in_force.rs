@@ -18,7 +18,7 @@ use crate::{admin, clients};
 use hikyaku_content::{Content, Files, Proxy};
 use hikyaku_core::policy::VersionPolicy;
 
-/// What a reload does not replace, and settings are made with.
+/// Parts that outlive a reload, and that settings are made with.
 pub(super) struct Kept {
     pub(super) provider: Arc<CryptoProvider>,
     pub(super) certificate: Arc<Certificate>,
@@ -27,7 +27,7 @@ pub(super) struct Kept {
     pub(super) quic_keys: QuicKeys,
 }
 
-/// What a configuration puts into force, at the start and at each reload.
+/// State that a configuration puts into force, at the start and at each reload.
 pub(super) struct InForce {
     pub(super) config: Config,
     pub(super) clients: Arc<clients::Rules>,
