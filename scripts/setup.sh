@@ -57,6 +57,8 @@ readonly TESTS=(
     /usr/lib/frr/bgpd:frr
     bird:bird2
     gobgpd:gobgpd
+    # An RPKI cache.
+    stayrtr:stayrtr
     nft:nftables
     # For aioquic, which Debian lacks.
     /usr/share/python-wheels:python3-venv

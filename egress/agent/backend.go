@@ -25,6 +25,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	status := api.Status{
 		Version: e.opts.Version, Role: string(e.roleName), ASN: e.common.ASN, RouterID: e.common.RouterID,
 		Started: e.started, Ready: e.sessions.ready(), Features: e.featureList(), Problems: e.role.problems(),
+		RPKICaches: e.role.rpkiCaches(),
 	}
 	for _, s := range e.sessionList() {
 		if !s.Up {

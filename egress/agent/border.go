@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/border"
 	"hikyaku/egress/config"
 	"hikyaku/egress/endpoint"
 	"hikyaku/egress/kernel"
+	"hikyaku/egress/rpki"
 	"hikyaku/egress/speaker"
 	"hikyaku/egress/srv6"
 )
@@ -27,17 +29,25 @@ type Border struct {
 	best map[netip.Prefix]string
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
+	// caches have the RPKI's data.
+	caches *caches
+	// torn are the peers whose sessions max_prefixes has ended.
+	torn map[string]*time.Timer
 }
 
 type borderSpeaker interface {
 	bgp
 	WithdrawVPN(srv6.RouteDistinguisher, []netip.Prefix) error
+	Bar(peer string, barred, free []netip.Prefix) error
+	EndSession(peer, reason string) error
+	ResumeSession(peer string) error
+	RequestRoutes(peer string) error
 }
 
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
 // everything and removes its state from the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
-	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string)}
+	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string), torn: make(map[string]*time.Timer)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
 	for i := range c.Peers {
 		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
@@ -140,6 +150,8 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 			return nil, err
 		}
 		n.AS, n.TTLSecurity = p.ASN, p.TTLSecurity
+		n.Role, _ = speaker.ParseRole(string(p.LocalRole))
+		n.StrictRole = p.StrictRole
 		if p.Multihop > 1 {
 			n.MultihopTTL = p.Multihop
 		}
@@ -173,6 +185,11 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	if b.opts.DryRun != nil {
 		b.speaker = mute{Speaker: s, out: b.opts.DryRun}
 	}
+	b.caches = newCaches(ctx, b.log, func(vrps *rpki.Table) {
+		b.post(ctx, func(context.Context) { b.locked(func() { b.planner.SetVRPs(vrps) }) })
+	})
+	b.caches.set(b.config.Caches, b.config.BGP.ConnectRetry)
+	go b.reloads(ctx)
 	return b.speaker, nil
 }
 
@@ -226,11 +243,16 @@ func (b *Border) handle(event speaker.Event) {
 	case speaker.PeerDownCalled:
 		b.later(func(ctx context.Context) { b.closedEarly(ctx, e.Peer) })
 	case speaker.Learned:
-		b.planner.Learned(e)
+		if b.planner.Learned(e) {
+			b.tearDownPeer(e.Peer)
+		}
 	case speaker.Withdrawn:
 		b.planner.Withdrawn(e)
 	case speaker.EndOfRIB:
 		b.planner.EndOfRIB(e.Peer, e.Family)
+		if b.sessions.sentAll(e.Peer) {
+			b.planner.Complete(e.Peer)
+		}
 	case speaker.BestPath:
 		b.planner.Best(e)
 		b.dryBest(e)
@@ -255,7 +277,7 @@ func (b *Border) drain(name string, drain bool) error { return b.planner.SetDrai
 func (b *Border) link(link kernel.Link) {
 	for _, name := range b.planner.Names() {
 		if !link.Up && slices.Contains(b.planner.Devices(name), link.Device) {
-			b.planner.Fail(name, fmt.Errorf("the interface %s is down", link.Device))
+			b.planner.Fail(name, fmt.Errorf("its interface %s is down", link.Device))
 		}
 	}
 }
@@ -280,17 +302,30 @@ func (b *Border) work(ctx context.Context, name string) error {
 	return nil
 }
 
+// execute does a step. Its error is a sentence on the peer.
 func (b *Border) execute(ctx context.Context, step border.Step) error {
+	var err error
+	what := "the kernel refuses its routes"
 	switch {
 	case step.Drop != nil:
-		return b.tables.Drop(ctx, *step.Drop)
+		what = "the kernel refuses to close its SID"
+		err = b.tables.Drop(ctx, *step.Drop)
 	case step.Change != nil:
-		return b.tables.Apply(ctx, *step.Change)
+		err = b.tables.Apply(ctx, *step.Change)
+	case step.Bar != nil:
+		what = "its refused routes cannot be kept out of best paths"
+		err = b.speaker.Bar(step.Bar.Peer, step.Bar.Barred, step.Bar.Free)
 	case step.Withdraw != nil:
-		return b.speaker.WithdrawVPN(step.Withdraw.RD, step.Withdraw.Prefixes)
+		what = "its routes cannot be withdrawn from servers"
+		err = b.speaker.WithdrawVPN(step.Withdraw.RD, step.Withdraw.Prefixes)
 	default:
-		return b.speaker.AnnounceVPN(*step.Announce)
+		what = "its routes cannot be announced to servers"
+		err = b.speaker.AnnounceVPN(*step.Announce)
 	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 func (b *Border) paths() []api.Path {
@@ -328,7 +363,17 @@ func (b *Border) lookup(client netip.Prefix) api.Lookup {
 	return found
 }
 
+func (b *Border) rpkiCaches() []api.RPKICache { return b.caches.states() }
+
 func (b *Border) routes(s api.Session) api.Routes {
 	v, _ := b.planner.View(s.Name)
 	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
+}
+
+func (b *Border) imports(s *api.Session) {
+	v, _ := b.planner.View(s.Name)
+	s.Origins = api.Origins(v.Origins)
+	for _, r := range v.Refused {
+		s.Refused = append(s.Refused, api.Refused{Reason: r.Reason.String(), Routes: r.Routes, Total: r.Total})
+	}
 }

@@ -26,6 +26,8 @@ type Options struct {
 	// would be announced; nothing is. The agent then speaks BGP to learn, and
 	// ends when all neighbours have sent everything, or after bgp.stale_time.
 	DryRun io.Writer
+	// Reloads has configurations that were read again. A border takes their import policy.
+	Reloads <-chan *config.File
 }
 
 // tables has the methods that an agent needs of [kernel.Tables].
@@ -64,6 +66,10 @@ type role interface {
 	paths() []api.Path
 	lookup(client netip.Prefix) api.Lookup
 	routes(api.Session) api.Routes
+	// imports fills in what the import policy makes of an egress peer's routes.
+	imports(*api.Session)
+	// caches are the states of the RPKI caches.
+	rpkiCaches() []api.RPKICache
 	problems() []string
 
 	// work does the next steps of one part.
@@ -108,7 +114,7 @@ type engine struct {
 	since    map[string]time.Time // of the state of paths
 	shown    map[string]api.Path  // the paths as watchers know them
 	failed   map[string]failure
-	troubles map[string]bool // problems that were logged, without their counts
+	troubles map[string]string // problems that were logged, by their text without counts
 	ready    bool
 }
 

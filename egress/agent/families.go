@@ -36,5 +36,5 @@ func (b *Border) problems() []string {
 				"IPv6 works", name))
 		}
 	}
-	return append(all, b.withheld()...)
+	return append(append(all, b.caches.problems()...), b.withheld()...)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"hikyaku/egress/api"
+	"hikyaku/egress/importpolicy"
 	"hikyaku/egress/speaker"
 )
 
@@ -32,6 +33,16 @@ var (
 		[]string{"session"}, nil)
 	withheldTotal = prometheus.NewDesc("hikyaku_egress_session_withheld_total",
 		"Times that a route has become one that is not announced to the reflector.", []string{"session"}, nil)
+	refusedRoutes = prometheus.NewDesc("hikyaku_egress_session_refused_routes",
+		"Routes of the egress peer that the import policy refuses now, by why.", []string{"session", "reason"}, nil)
+	refusedTotal = prometheus.NewDesc("hikyaku_egress_session_routes_refused_total",
+		"Times that the import policy has refused a route of the egress peer, by why.", []string{"session", "reason"}, nil)
+	originRoutes = prometheus.NewDesc("hikyaku_egress_session_origin_routes",
+		"Routes of the egress peer that are used, by the validation state of their origin (RFC 6811).", []string{"session", "state"}, nil)
+	cacheUp = prometheus.NewDesc("hikyaku_egress_rpki_cache_up",
+		"1 while there is a connection with the RPKI cache.", []string{"cache"}, nil)
+	cacheVRPs = prometheus.NewDesc("hikyaku_egress_rpki_cache_vrps",
+		"Validated ROA payloads of the RPKI cache that are in use.", []string{"cache"}, nil)
 	pathState = prometheus.NewDesc("hikyaku_egress_path_state",
 		"1 for the state that the path is in.", []string{"path", "state"}, nil)
 	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",
@@ -45,7 +56,8 @@ type collector struct{ engine *engine }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal, pathState, pathRoutes, readiness} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal,
+		refusedRoutes, refusedTotal, originRoutes, cacheUp, cacheVRPs, pathState, pathRoutes, readiness} {
 		out <- d
 	}
 }
@@ -71,7 +83,25 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		if s.Kind == kindReflector {
 			gauge(withheldRoutes, float64(s.Withheld.Routes), s.Name)
 			counter(withheldTotal, s.Withheld.Total, s.Name)
+			continue
 		}
+		for _, reason := range importpolicy.Reasons() { // also those that have not occurred
+			var r api.Refused
+			for _, counted := range s.Refused {
+				if counted.Reason == reason.String() {
+					r = counted
+				}
+			}
+			gauge(refusedRoutes, float64(r.Routes), s.Name, reason.String())
+			counter(refusedTotal, r.Total, s.Name, reason.String())
+		}
+		gauge(originRoutes, float64(s.Origins.Valid), s.Name, "valid")
+		gauge(originRoutes, float64(s.Origins.NotFound), s.Name, "not_found")
+		gauge(originRoutes, float64(s.Origins.Invalid), s.Name, "invalid")
+	}
+	for _, c := range e.role.rpkiCaches() {
+		gauge(cacheUp, number(c.Up), c.Name)
+		gauge(cacheVRPs, float64(c.VRPs), c.Name)
 	}
 	for _, p := range e.allPaths() {
 		for _, state := range []api.PathState{api.Up, api.Draining, api.Down} {

@@ -40,6 +40,7 @@ role = "border"
 asn = 64500
 router_id = "192.0.2.1"
 bgp.connect_retry = "1s"
+import.martians = true
 [srv6]
 locator = "2001:db8:b1::/48"
 interfaces = ["eth0"]
@@ -216,8 +217,10 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 		{"988 communities", [][]byte{update(field, origin, good, attribute(0xc0, 8, times(988, 0xfc, 0x59, 0, 1)...))}, withdrawn},
 		{"room for the peer's route, and none for our own target and SID",
 			[][]byte{update(field, origin, good, attribute(0xc0, 8, times(978, 0xfc, 0x59, 0, 1)...))}, withdrawn},
-		{"800 AS numbers in four segments", [][]byte{update(field, origin, path(slices.Repeat([]uint32{4_200_000_001}, 800)...))}, announced},
-		{"a set of 255 ASes", [][]byte{update(field, origin, segments(1, slices.Repeat([]uint32{64700}, 255)...))}, announced},
+		{"800 AS numbers in four segments", [][]byte{update(field, origin, path(append([]uint32{64601}, slices.Repeat([]uint32{4_200_000_001}, 799)...)...))}, announced},
+		{"a set of 255 ASes (RFC 9774)", [][]byte{update(field, origin, segments(1, slices.Repeat([]uint32{64700}, 255)...))}, withdrawn},
+		{"another first AS", [][]byte{update(field, origin, path(64602, 64601))}, withdrawn},
+		{"no AS at all", [][]byte{update(field, origin, path())}, withdrawn},
 		{"a confederation's segment", [][]byte{update(field, origin, segments(3, 64700))}, withdrawn},
 		{"AS 0 (RFC 7607)", [][]byte{update(field, origin, path(64601, 0, 64700))}, withdrawn},
 		{"our own AS", [][]byte{update(field, origin, path(64601, 64500))}, withdrawn},

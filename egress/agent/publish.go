@@ -59,17 +59,18 @@ func (e *engine) publish() (changed bool) {
 // logProblems logs each problem when it appears, and that it is over. A count that grows
 // makes no other one of it.
 func (e *engine) logProblems() {
-	now := make(map[string]bool)
+	now := make(map[string]string)
 	for _, problem := range e.role.problems() {
 		key := withoutCounts(problem)
-		if !e.troubles[key] && !now[key] {
+		_, known := e.troubles[key]
+		if _, again := now[key]; !known && !again {
 			e.log.Warn("problem", "problem", problem)
 		}
-		now[key] = true
+		now[key] = problem
 	}
-	for key := range e.troubles {
-		if !now[key] {
-			e.log.Info("a problem is over", "problem", key)
+	for key, problem := range e.troubles {
+		if _, still := now[key]; !still {
+			e.log.Info("a problem is over", "problem", problem)
 		}
 	}
 	e.troubles = now
@@ -78,7 +79,7 @@ func (e *engine) logProblems() {
 // withoutCounts leaves out of a sentence the words that are numbers.
 func withoutCounts(problem string) string {
 	words := slices.DeleteFunc(strings.Fields(problem), func(word string) bool {
-		_, err := strconv.ParseUint(word, 10, 64)
+		_, err := strconv.ParseUint(strings.Trim(word, "(),;"), 10, 64)
 		return err == nil
 	})
 	return strings.Join(words, " ")

@@ -44,7 +44,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 		calls: make(chan func(context.Context)), links: make(chan kernel.Link), losses: make(chan kernel.Loss),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
-		troubles: make(map[string]bool),
+		troubles: make(map[string]string),
 		save:     func(settings api.Settings) error { return settings.Save(c.State.Dir) },
 	}
 }

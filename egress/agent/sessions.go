@@ -138,6 +138,12 @@ func (s *sessions) complete() bool {
 	return true
 }
 
+// sentAll reports whether a session is up and has sent everything.
+func (s *sessions) sentAll(name string) bool {
+	state := s.byName[name]
+	return state != nil && state.EndOfRIB
+}
+
 // anyUp reports whether a session of the kind is up.
 func (s *sessions) anyUp(kind string) bool {
 	for _, state := range s.byName {

@@ -20,6 +20,8 @@ type noRoutes struct{ role }
 
 func (noRoutes) routes(api.Session) api.Routes { return api.Routes{} }
 func (noRoutes) paths() []api.Path             { return nil }
+func (noRoutes) imports(*api.Session)          {}
+func (noRoutes) rpkiCaches() []api.RPKICache   { return nil }
 
 func TestFaultsAndEndsAreCounted(t *testing.T) {
 	e := &engine{role: noRoutes{}, sessions: newSessions(&config.Common{}, time.Unix(0, 0))}
@@ -140,7 +142,8 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 		r.list = list
 		e.locked(func() { e.publish() })
 	}
-	for text, want := range map[string]int{"msg=problem": 3, "peer a: 1 ann": 2, "peer a: 2 ann": 0, "peer b: 2 ann": 1, "a problem is over": 2} {
+	for text, want := range map[string]int{"msg=problem": 3, "peer a: 1 ann": 2, "peer a: 2 ann": 0, "problem=\"peer b: 2 ann": 2, "a problem is over": 2,
+		"over\" problem=\"peer a: 3 announcements beyond max_prefixes (8) were": 1, "over\" problem=\"peer b: 2 ann": 1} {
 		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, &log)
 		}

@@ -11,6 +11,9 @@ import (
 func (e *engine) sessionList() []api.Session {
 	list := e.sessions.list(e.role.routes)
 	for i := range list {
+		if list[i].Kind == kindPeer {
+			e.role.imports(&list[i])
+		}
 		if e.bgp == nil || list[i].Kind != kindReflector {
 			continue
 		}

@@ -26,7 +26,7 @@ func TestClientAsksForEverything(t *testing.T) {
 		t.Errorf("path %+v, %v", path, err)
 	}
 	sessions, err := s.client.Sessions(ctx)
-	if err != nil || len(sessions) != 2 || sessions[1].Address.Zone() != "eth0" {
+	if err != nil || len(sessions) != 3 || sessions[1].Address.Zone() != "eth0" {
 		t.Errorf("sessions %+v, %v", sessions, err)
 	}
 	client := netip.MustParsePrefix("2001:db9:1::/48")

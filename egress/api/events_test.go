@@ -35,7 +35,7 @@ func TestEventsBeginWithASnapshot(t *testing.T) {
 	s := serve(t)
 	next := s.watch(t)
 	snapshot := next().Snapshot
-	if snapshot == nil || !snapshot.Ready || len(snapshot.Paths) != 2 || len(snapshot.Sessions) != 2 {
+	if snapshot == nil || !snapshot.Ready || len(snapshot.Paths) != 2 || len(snapshot.Sessions) != 3 {
 		t.Fatalf("the snapshot is %+v", snapshot)
 	}
 	if got := snapshot.Paths[0]; got.SID != s.paths[0].SID || got.Mark != 0x680001 {

@@ -48,6 +48,11 @@ func (f *fake) Status(context.Context) (Status, error) {
 		Version: "test", Role: "server", ASN: 64500, RouterID: netip.MustParseAddr("192.0.2.11"),
 		Started: start, Ready: true,
 		Features: []Feature{{Name: "mptcp", Available: true}, {Name: "vrf", Effect: "no IPv4 clients"}},
+		RPKICaches: []RPKICache{
+			{Name: "rpki1", Address: netip.MustParseAddrPort("[2001:db8::323]:323"), Up: true, Version: 1, VRPs: 600_000, Serial: 7,
+				Updated: start, Expires: start.Add(time.Hour)},
+			{Name: "rpki2", Address: netip.MustParseAddrPort("192.0.2.9:323"), Error: "connection refused"},
+		},
 	}, f.broken
 }
 
@@ -63,6 +68,8 @@ func (f *fake) Sessions(context.Context) ([]Session, error) {
 			Since: start, EndOfRIB: true, Routes: Routes{IPv6: 200000}},
 		{Name: "rr2", Kind: "reflector", Address: netip.MustParseAddr("fe80::1%eth0"), ASN: 64500,
 			Since: start, Error: "connection refused"},
+		{Name: "transit-a", Kind: "peer", Address: netip.MustParseAddr("2001:db8:a::1"), ASN: 64496, Up: true, Since: start,
+			Refused: []Refused{{Reason: "martian", Routes: 2, Total: 3}}, Origins: Origins{Valid: 1, NotFound: 2}},
 	}, f.broken
 }
 

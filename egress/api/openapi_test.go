@@ -81,7 +81,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	d := readDocument(t)
 	answers := map[string]any{
 		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Routes": Routes{}, "Drain": Drain{},
-		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Lookup": Lookup{}, "Verdict": Verdict{},
+		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Refused": Refused{}, "Origins": Origins{}, "RPKICache": RPKICache{}, "Lookup": Lookup{}, "Verdict": Verdict{},
 		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
 	}

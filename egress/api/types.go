@@ -38,6 +38,29 @@ type Status struct {
 	// Problems that an operator should know of, as sentences; empty when all is
 	// well.
 	Problems List[string] `json:"problems"`
+	// RPKICaches are the caches whose data validate the origins of routes; empty at a
+	// server.
+	RPKICaches List[RPKICache] `json:"rpki_caches"`
+}
+
+// RPKICache is the state of a cache that validated ROA payloads come from (RFC 8210).
+type RPKICache struct {
+	Name    string         `json:"name"`
+	Address netip.AddrPort `json:"address"`
+	// Up: the connection stands, and the cache has answered.
+	Up bool `json:"up"`
+	// Version of the protocol.
+	Version uint8 `json:"version"`
+	// VRPs are the payloads that are in use.
+	VRPs int `json:"vrps"`
+	// Serial is the version of the data, by the cache's count.
+	Serial uint32 `json:"serial"`
+	// Updated is when the cache confirmed the data; absent without any.
+	Updated time.Time `json:"updated,omitzero"`
+	// Expires is when they are dropped unless it confirms them before; absent without any.
+	Expires time.Time `json:"expires,omitzero"`
+	// Error is why there is no connection, a sentence; absent while it is up.
+	Error string `json:"error,omitempty"`
 }
 
 // Feature is something that the kernel has or lacks.
@@ -183,6 +206,10 @@ type Session struct {
 	Faults Faults `json:"faults"`
 	// Withheld counts routes that are not announced to the neighbour.
 	Withheld Withheld `json:"withheld"`
+	// Refused counts routes of an egress peer that the import policy refuses, by reason.
+	Refused List[Refused] `json:"refused"`
+	// Origins counts those of Routes that the RPKI has validated.
+	Origins Origins `json:"origins"`
 	// Error is why it is down, a sentence; absent while it is up.
 	Error string `json:"error,omitempty"`
 }
@@ -224,6 +251,26 @@ type Withheld struct {
 	Routes int `json:"routes"`
 	// Total counts since the agent started how often a route has become one of them.
 	Total uint64 `json:"total"`
+}
+
+// Refused counts the routes of an egress peer that are refused for a reason.
+type Refused struct {
+	// Reason as in docs/egress-deploy.md, such as "rpki_invalid".
+	Reason string `json:"reason"`
+	// Routes that are refused now. Of "max_prefixes" and "next_hops" they are announcements
+	// since the session came up.
+	Routes int `json:"routes"`
+	// Total counts since the agent started how often a route was refused.
+	Total uint64 `json:"total"`
+}
+
+// Origins counts routes by the validation state of their origins (RFC 6811 §2). Without data
+// of RPKI caches all are 0.
+type Origins struct {
+	Valid    int `json:"valid"`
+	NotFound int `json:"not_found"`
+	// Invalid ones are used only where the configuration takes them.
+	Invalid int `json:"invalid"`
 }
 
 // Mode is how connections to a client use the paths.

@@ -53,11 +53,13 @@ func (p *Planner) Best(event speaker.BestPath) {
 	var nextHop netip.Addr
 	var found resolution
 	state := p.peers[event.Peer]
-	if event.Attributes != nil && event.Peer != "" && p.config.Import.Accepts(event.Prefix) {
+	if event.Attributes != nil && event.Peer != "" {
 		nextHop = event.Attributes.NextHop
-		if state != nil {
+		switch {
+		case p.refusesBest(state, event.Prefix, event.Attributes): // until the policy changes
+		case state != nil:
 			found = p.resolve(state, nextHop)
-		} else {
+		default:
 			found = p.resolveInside(nextHop)
 		}
 	}
@@ -66,11 +68,43 @@ func (p *Planner) Best(event speaker.BestPath) {
 	})
 }
 
+// refusesBest reports whether the import policy refuses BGP's choice.
+func (p *Planner) refusesBest(state *peer, prefix netip.Prefix, a *speaker.Attributes) bool {
+	policy := p.inside
+	if state != nil {
+		policy = state.policy
+	}
+	return policy.Judge(prefix, policy.Attributes(a), p.vrps).Refuses()
+}
+
+// bestJudged takes a peer's route out of the main table, or back, after another verdict.
+func (p *Planner) bestJudged(state *peer, prefix netip.Prefix, refused bool) {
+	r, known := p.best.routes.Get(prefix)
+	if !known || r.peer != state || !r.nextHop.IsValid() {
+		return
+	}
+	var want kernel.Nexthop
+	if !refused {
+		want = p.resolve(state, r.nextHop).bestNexthop(prefix)
+	}
+	p.best.set(prefix, func(r *bestRoute) { r.want = want })
+}
+
 func (r resolution) bestNexthop(prefix netip.Prefix) kernel.Nexthop {
 	if r.err != nil || r.hop == (Hop{}) {
 		return kernel.Nexthop{}
 	}
-	return kernel.Nexthop{Family: kernel.FamilyOf(prefix.Addr()), Device: r.hop.Device, Gateway: r.hop.Gateway}
+	return r.nexthop(prefix)
+}
+
+// nexthop is the object for routes to a prefix. Its family is the gateway's, which may be
+// IPv6 for an IPv4 prefix (RFC 8950).
+func (r resolution) nexthop(prefix netip.Prefix) kernel.Nexthop {
+	n := kernel.Nexthop{Family: kernel.FamilyOf(prefix.Addr()), Device: r.hop.Device, Gateway: r.hop.Gateway}
+	if n.Gateway.IsValid() {
+		n.Family = kernel.FamilyOf(n.Gateway)
+	}
+	return n
 }
 
 func (p *Planner) resolveInside(nextHop netip.Addr) resolution {
@@ -111,6 +145,9 @@ func (p *Planner) resolveInsideAgain() {
 func (p *Planner) resolveBestAgain(state *peer) {
 	for prefix, r := range p.best.routes.All() {
 		if r.peer != state || !r.nextHop.IsValid() {
+			continue
+		}
+		if of, _ := state.routes.Get(prefix); of.verdict.Refuses() {
 			continue
 		}
 		if want := p.resolve(state, r.nextHop).bestNexthop(prefix); want != r.want {

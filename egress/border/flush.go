@@ -39,7 +39,7 @@ func (p *Planner) Pending(name string) bool {
 	if state == nil {
 		return false
 	}
-	return state.lost || len(state.queue) > 0 || len(state.clearing) > 0 || len(state.gone) > 0 ||
+	return state.lost || state.again.pending() || len(state.pending) > 0 || len(state.queue) > 0 || len(state.clearing) > 0 || len(state.gone) > 0 ||
 		p.mayOpen(state) || p.mayClose(state) || p.mayMark(state)
 }
 
@@ -89,6 +89,9 @@ func (p *Planner) Flush(name string, limit int) []Step {
 		}
 		return steps
 	}
+	if state.again.pending() {
+		p.judgeAgain(state, limit)
+	}
 	b := batch{planner: p, peer: state}
 	withdrawn := len(state.queue) == 0
 	for _, prefix := range take(&state.queue, limit) {
@@ -100,7 +103,11 @@ func (p *Planner) Flush(name string, limit int) []Step {
 			b.clear(prefix)
 		}
 	}
-	return b.steps()
+	steps := b.steps()
+	if len(state.pending) > 0 {
+		steps = append(steps, Step{Bar: state.bars.step(name, limit)})
+	}
+	return steps
 }
 
 // batch collects the steps for some prefixes of a peer.
@@ -190,9 +197,7 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 		b.unreachable(prefix, now)
 		return
 	}
-	object, placed := b.planner.pool.Acquire(kernel.Nexthop{
-		Family: kernel.FamilyOf(prefix.Addr()), Device: found.hop.Device, Gateway: found.hop.Gateway,
-	})
+	object, placed := b.planner.pool.Acquire(found.nexthop(prefix))
 	if !placed {
 		b.put.Nexthops = append(b.put.Nexthops, object)
 	}
@@ -278,7 +283,7 @@ func (p *Planner) closeSID(state *peer) Step {
 
 // announcement announces prefixes with these attributes to servers.
 func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []netip.Prefix) Step {
-	sent := *a
+	sent := a.ForServers()
 	sent.NextHop = netip.Addr{} // ourselves
 	communities := sent.Communities()
 	var large []speaker.LargeCommunity

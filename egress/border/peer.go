@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/importpolicy"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/rib"
 	"hikyaku/egress/speaker"
@@ -12,7 +13,10 @@ import (
 // peer is the state of one egress peer.
 type peer struct {
 	config *config.Peer
+	policy *importpolicy.Policy
 	up     bool
+	// complete: the peer has sent all that it had when the session came up.
+	complete bool
 	// failed is why the kernel cannot have the peer's routes, nil when it can.
 	failed error
 	reason string
@@ -39,12 +43,17 @@ type peer struct {
 	// gone are objects that lost their last route.
 	gone  []kernel.Nexthop
 	count counts
+	refusals
+	bars
+	// again has the routes to judge anew.
+	again recheck
 }
 
 type counts struct {
-	ipv6, ipv4 int // advertised
-	refused    int // beyond max_prefixes
-	scattered  int // by next hops beyond maxNextHops
+	ipv6, ipv4 int // used
+	received   int // also those that are refused and kept
+	defaults   int // of those
+	origins    Origins
 }
 
 // maxNextHops bounds the next hops of a peer's routes: the way to each is resolved once a
@@ -68,16 +77,21 @@ type resolution struct {
 
 // route is the state of one prefix of a peer.
 type route struct {
-	// want is the route that the peer advertises, nil for none.
+	// want is the route that the peer advertises, nil for none. It is kept where verdict
+	// refuses it: a change of the policy may need it.
 	want *speaker.Attributes
 	// have is the object that the table's route points to, 0 without one.
 	have kernel.NexthopID
 	// announced is the route that servers have of it.
 	announced announcement
 	// stale: a former run put it there, and the peer has not yet announced all.
-	stale  bool
-	queued bool
+	stale   bool
+	queued  bool
+	verdict importpolicy.Verdict
 }
+
+// used reports whether there is a route that the import policy accepts.
+func (r route) used() bool { return r.want != nil && !r.verdict.Refuses() }
 
 type announcement uint8
 
@@ -92,7 +106,7 @@ func (p *peer) usable() bool { return p.up && p.failed == nil }
 
 // wanted are the attributes that the table and the servers shall have.
 func (p *peer) wanted(r route) *speaker.Attributes {
-	if !p.usable() {
+	if !p.usable() || !r.used() {
 		return nil
 	}
 	return r.want
@@ -109,6 +123,7 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 		p.leftover++
 	}
 	p.recount(prefix, was, now)
+	p.bar(prefix, was, now)
 	if now.want == nil && now.have == 0 && now.announced == nothing && !now.queued {
 		p.routes.Delete(prefix)
 		return
@@ -118,7 +133,8 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 
 // recount counts the new state of a prefix in place of the former.
 func (p *peer) recount(prefix netip.Prefix, was, now route) {
-	if was.want == now.want || was.want != nil && now.want != nil && was.want.NextHop == now.want.NextHop {
+	if was.verdict == now.verdict &&
+		(was.want == now.want || was.want != nil && now.want != nil && was.want.NextHop == now.want.NextHop) {
 		return
 	}
 	p.tally(prefix, now, +1) // first, so that an object that both need is not forgotten
@@ -129,6 +145,14 @@ func (p *peer) tally(prefix netip.Prefix, r route, n int) {
 	if r.want == nil {
 		return
 	}
+	if p.count.received += n; prefix.Bits() == 0 {
+		p.count.defaults += n
+	}
+	if r.verdict.Refuses() {
+		p.now[r.verdict.Reason()] += n
+		return
+	}
+	p.count.origins.add(r.verdict.Origin(), n)
 	hop := r.want.NextHop
 	if p.uses[hop] += n; p.uses[hop] == 0 {
 		delete(p.uses, hop)
@@ -163,6 +187,7 @@ func (p *peer) requeue(change func(*route)) {
 		change(&now)
 		now.queued = true
 		p.recount(prefix, was, now)
+		p.bar(prefix, was, now)
 		if p.isLeftover(now) {
 			p.leftover++
 		}

@@ -7,8 +7,10 @@ import (
 	"slices"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/importpolicy"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/nexthop"
+	"hikyaku/egress/rpki"
 	"hikyaku/egress/speaker"
 )
 
@@ -41,6 +43,10 @@ type Planner struct {
 	pool   *nexthop.Pool
 	peers  map[string]*peer
 	best   best
+	// vrps validate the origins of routes, nil without a cache.
+	vrps *rpki.Table
+	// inside is the import policy for other borders' best paths.
+	inside *importpolicy.Policy
 }
 
 // New returns a planner that goes on from the kernel's state: have is all of ours there.
@@ -48,9 +54,14 @@ type Planner struct {
 func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p := &Planner{config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops), peers: make(map[string]*peer)}
 	p.best.hops = make(map[netip.Addr]resolution)
+	p.inside = importpolicy.NewInside(c)
 	byTable := make(map[uint32]*peer)
 	for i := range c.Peers {
-		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet", hops: make(map[netip.Addr]resolution), uses: make(map[netip.Addr]int)}
+		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet",
+			policy: importpolicy.New(c, &c.Peers[i]), hops: make(map[netip.Addr]resolution), uses: make(map[netip.Addr]int)}
+		if c.Router.BestPaths {
+			state.pending = make(map[netip.Prefix]bool)
+		}
 		p.peers[state.config.Name] = state
 		byTable[state.config.Table] = state
 		p.adoptEndpoint(state, have.Routes)
@@ -96,12 +107,13 @@ func (p *Planner) PeerUp(name string) {
 func (p *Planner) PeerDown(name, reason string) {
 	if state := p.peers[name]; state != nil {
 		state.up, state.reason = false, reason
-		state.count.refused, state.count.scattered = 0, 0
+		state.complete = false
 		state.stop()
+		state.refusals.forget()
 	}
 }
 
-// Fail says that the kernel refused the peer's routes: the peer is out of use until
+// Fail says why a peer's routes cannot be used, as a sentence: the peer is out of use until
 // [Planner.Retry].
 func (p *Planner) Fail(name string, err error) {
 	if name == MainTable {
@@ -129,47 +141,7 @@ func (p *Planner) Retry(name string) {
 // stop takes everything back.
 func (p *peer) stop() {
 	p.lost = p.sid == open
-	p.requeue(func(r *route) { r.want, r.stale = nil, false })
-}
-
-// Learned takes the announcements of a peer.
-func (p *Planner) Learned(event speaker.Learned) {
-	state := p.peers[event.Peer]
-	if state == nil || !state.up {
-		return
-	}
-	for _, prefix := range event.Prefixes {
-		was, known := state.routes.Get(prefix)
-		if !p.accepts(state, prefix, was, event.Attributes.NextHop) {
-			if known {
-				state.withdraw(prefix, was)
-			}
-			continue
-		}
-		now := was
-		now.stale = false
-		if now.announced == current && (now.want == nil || *now.want != *event.Attributes) {
-			now.announced = outdated
-		}
-		now.want = event.Attributes
-		state.enqueue(prefix, was, now)
-	}
-}
-
-// accepts reports whether a route is taken.
-func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, nextHop netip.Addr) bool {
-	if !p.config.Import.Accepts(prefix) || (prefix.Addr().Is4() && !p.opts.VRF(state.config)) {
-		return false
-	}
-	if was.want == nil && state.count.ipv6+state.count.ipv4 >= int(state.config.MaxPrefixes) {
-		state.count.refused++
-		return false
-	}
-	if state.crowded(nextHop) {
-		state.count.scattered++
-		return false
-	}
-	return true
+	p.requeue(func(r *route) { r.want, r.stale, r.verdict = nil, false, 0 })
 }
 
 func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
@@ -216,30 +188,11 @@ func (p *Planner) ResolveAgain() {
 		}
 		p.resolveBestAgain(state)
 		for prefix, r := range state.routes.All() {
-			if r.want != nil && changed[r.want.NextHop] {
+			if r.used() && changed[r.want.NextHop] {
 				state.enqueue(prefix, r, r)
 			}
 		}
 	}
-}
-
-// Withdrawn takes the prefixes that a peer announces no more.
-func (p *Planner) Withdrawn(event speaker.Withdrawn) {
-	state := p.peers[event.Peer]
-	if state == nil {
-		return
-	}
-	for _, prefix := range event.Prefixes {
-		if was, known := state.routes.Get(prefix); known {
-			state.withdraw(prefix, was)
-		}
-	}
-}
-
-func (p *peer) withdraw(prefix netip.Prefix, was route) {
-	now := was
-	now.want, now.stale = nil, false
-	p.enqueue(prefix, was, now)
 }
 
 // EndOfRIB says that the peer has sent all of a family: stale routes go.
@@ -252,6 +205,13 @@ func (p *Planner) EndOfRIB(name string, family speaker.Family) {
 		if was.stale && prefix.Addr().Is4() == (family == speaker.IPv4Unicast) {
 			state.withdraw(prefix, was)
 		}
+	}
+}
+
+// Complete says that the peer has sent all of every family.
+func (p *Planner) Complete(name string) {
+	if state := p.peers[name]; state != nil {
+		state.complete = state.up
 	}
 }
 

@@ -23,6 +23,10 @@ type View struct {
 	Open bool
 	// IPv6 and IPv4 count the prefixes that the peer advertises.
 	IPv6, IPv4 int
+	// Refused has the routes that the import policy refuses.
+	Refused []Refused
+	// Origins of the prefixes by the RPKI.
+	Origins Origins
 	// Problems that an operator should know of, as sentences.
 	Problems []string
 }
@@ -38,19 +42,11 @@ func (p *Planner) View(name string) (View, bool) {
 		IPv6: state.count.ipv6, IPv4: state.count.ipv4, Reason: state.reason,
 	}
 	if state.failed != nil {
-		v.Reason = fmt.Sprintf("the kernel does not take its routes: %s", state.failed)
+		v.Reason = state.failed.Error()
 		v.Problems = append(v.Problems, fmt.Sprintf("peer %s: %s", name, v.Reason))
 	}
-	if state.count.refused > 0 {
-		v.Problems = append(v.Problems, fmt.Sprintf(
-			"peer %s: %d announcements beyond max_prefixes (%d) were refused; raise it, or ask the peer why",
-			name, state.count.refused, state.config.MaxPrefixes))
-	}
-	if state.count.scattered > 0 {
-		v.Problems = append(v.Problems, fmt.Sprintf(
-			"peer %s: %d announcements by next hops beyond the first %d were refused; ask the peer why it has so many",
-			name, state.count.scattered, maxNextHops))
-	}
+	v.Refused, v.Origins = state.refused(), state.count.origins
+	v.Problems = append(v.Problems, state.importProblems()...)
 	v.Problems = append(v.Problems, state.lostHops()...)
 	return v, true
 }
@@ -87,6 +83,6 @@ func (p *Planner) Lookup(name string, within netip.Prefix) (netip.Prefix, *speak
 	if state == nil || !state.usable() {
 		return netip.Prefix{}, nil, false
 	}
-	prefix, r, ok := state.routes.Longest(within, func(r route) bool { return r.want != nil && r.have != 0 })
+	prefix, r, ok := state.routes.Longest(within, func(r route) bool { return r.used() && r.have != 0 })
 	return prefix, r.want, ok
 }

@@ -18,6 +18,8 @@ router_id = "192.0.2.1"
 [srv6]
 locator = "2001:db8:b1::/48"
 interfaces = ["eth0"]
+[import]
+martians = true
 [[reflector]]
 name = "rr"
 address = "2001:db8::53"
@@ -26,6 +28,7 @@ name = "a"
 number = 1
 address = "2001:db8:a::1"
 asn = 64601
+enforce_first_as = "off"
 max_prefixes = 8
 communities = ["64500:7", "64500:1:2"]
 [[peer]]
@@ -33,6 +36,7 @@ name = "b"
 number = 2
 address = "2001:db8:b::1"
 asn = 64602
+enforce_first_as = "off"
 `
 
 func parse(t *testing.T, text string) *config.Border {
@@ -57,6 +61,8 @@ type world struct {
 	// and the flush that follows from it, and for the state of a former run.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
+	// barred are the prefixes that best paths must not use, of any peer.
+	barred map[netip.Prefix]bool
 	// marked are the peers whose path was announced to servers.
 	marked    map[string]bool
 	reachable bool
@@ -74,7 +80,7 @@ func newWorld(t *testing.T) *world {
 		t: t, config: parse(t, borderTOML),
 		routes: make(map[kernel.RouteKey]kernel.Route), nexthops: make(map[kernel.NexthopID]kernel.Nexthop),
 		announced: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
-		stale: make(map[string]bool), marked: make(map[string]bool),
+		stale: make(map[string]bool), barred: make(map[netip.Prefix]bool), marked: make(map[string]bool),
 	}
 	for _, name := range []string{"a", "b"} {
 		w.announced[name], w.advertised[name] = map[netip.Prefix]speaker.VPNRoute{}, map[netip.Prefix]bool{}
@@ -187,6 +193,13 @@ func (w *world) flushSome(name string) {
 		case step.Change != nil:
 			w.remove(step.Change.Remove)
 			w.put(step.Change.Put)
+		case step.Bar != nil:
+			for _, p := range step.Bar.Barred {
+				w.barred[p] = true
+			}
+			for _, p := range step.Bar.Free {
+				delete(w.barred, p)
+			}
 		case step.Withdraw != nil:
 			for _, p := range step.Withdraw.Prefixes {
 				if p == border.Marker(w.peer(name).SID) {

@@ -13,6 +13,8 @@ type Border struct {
 	SRv6   BorderSRv6   `toml:"srv6"`
 	Kernel BorderKernel `toml:"kernel"`
 	Import Import       `toml:"import"`
+	// Caches are the RPKI caches whose data validate the origins of routes. Default none.
+	Caches []RPKICache `toml:"rpki_cache"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`
 }
@@ -79,19 +81,6 @@ type BorderKernel struct {
 	SetSysctls bool `toml:"set_sysctls"`
 }
 
-// Import says which routes of egress peers are taken; see [Import.Accepts].
-type Import struct {
-	// Refuse holds prefixes that are never taken from a peer, nor anything
-	// within them: above all the own ones. Default none.
-	Refuse []netip.Prefix `toml:"refuse"`
-	// IPv6MaxLength is the longest IPv6 prefix taken. Default 48.
-	IPv6MaxLength uint8 `toml:"ipv6_max_length"`
-	// IPv4MaxLength is the longest IPv4 prefix taken. Default 24.
-	IPv4MaxLength uint8 `toml:"ipv4_max_length"`
-	// DefaultRoute: take ::/0 and 0.0.0.0/0. Default false.
-	DefaultRoute bool `toml:"default_route"`
-}
-
 // Family is an address family of client prefixes.
 type Family string
 
@@ -121,9 +110,17 @@ type Peer struct {
 	// Interface that the peer's next hops are on. Default the one that the main
 	// table's route to Address names.
 	Interface string `toml:"interface"`
-	// MaxPrefixes from which on further ones are refused, and the log says so.
-	// Default 1500000.
-	MaxPrefixes uint32 `toml:"max_prefixes"`
+	MaxPrefix
+	// LocalRole is the own AS's role in the session (RFC 9234). Default "none".
+	LocalRole LocalRole `toml:"local_role"`
+	// StrictRole refuses a session whose neighbour sends no role. Default false.
+	StrictRole bool `toml:"strict_role"`
+	// EnforceFirstAS refuses routes whose AS_PATH does not begin with ASN (RFC 4271 §6.3).
+	// "auto" is "on" but for the client of a route server, which adds no AS of its own
+	// (RFC 7947 §2.2.2). Default "auto".
+	EnforceFirstAS Toggle `toml:"enforce_first_as"`
+	// Import is the peer's part of the import policy.
+	Import PeerImport `toml:"import"`
 	// Communities are added to the routes that servers get.
 	Communities []Community `toml:"communities"`
 	// SID is the whole SID. Default the locator with Number as its function.
@@ -134,24 +131,4 @@ type Peer struct {
 	RD srv6.RouteDistinguisher `toml:"rd"`
 	// RT is the route target. Default "ROUTER_ID:NUMBER".
 	RT srv6.RouteTarget `toml:"rt"`
-}
-
-// Accepts reports whether a route for a prefix may be taken from a peer.
-func (i Import) Accepts(prefix netip.Prefix) bool {
-	if prefix.Bits() == 0 {
-		return i.DefaultRoute
-	}
-	longest := i.IPv6MaxLength
-	if prefix.Addr().Is4() {
-		longest = i.IPv4MaxLength
-	}
-	if prefix.Bits() > int(longest) {
-		return false
-	}
-	for _, refused := range i.Refuse {
-		if refused.Bits() <= prefix.Bits() && refused.Contains(prefix.Addr()) {
-			return false
-		}
-	}
-	return true
 }

@@ -20,7 +20,8 @@ func (d *decoder) checkBorder(b *Border) {
 	d.checkInterfaces("srv6.interfaces", b.SRv6.Interfaces)
 	d.checkTables("kernel.tables", b.Kernel.Tables)
 	d.checkRulePriority(b.Kernel.RulePriority)
-	d.checkImport(b.Import)
+	d.checkMaxLengths("import", b.Import.IPv6MaxLength, b.Import.IPv4MaxLength)
+	d.checkCaches(b.Caches)
 	if len(b.Peers) == 0 && !d.wrong["peer"] {
 		d.report("peer", "no [[peer]]: name at least one egress peer")
 	}
@@ -58,15 +59,6 @@ func (d *decoder) checkLocator(s BorderSRv6) {
 	}
 }
 
-func (d *decoder) checkImport(i Import) {
-	if i.IPv6MaxLength > 128 {
-		d.report("import.ipv6_max_length", "`ipv6_max_length` is %d: an IPv6 prefix has at most 128 bits", i.IPv6MaxLength)
-	}
-	if i.IPv4MaxLength > 32 {
-		d.report("import.ipv4_max_length", "`ipv4_max_length` is %d: an IPv4 prefix has at most 32 bits", i.IPv4MaxLength)
-	}
-}
-
 // peerChecker checks egress peers, each alone and against the others.
 type peerChecker struct {
 	sessionChecker
@@ -85,9 +77,9 @@ func (c peerChecker) check(p *Peer, path string) {
 	c.numbers.add(c.decoder, path+".number", owner, p.Number)
 	c.as(p, path, owner)
 	c.families(p, path, owner)
-	if p.MaxPrefixes == 0 {
-		c.report(path+".max_prefixes", "`max_prefixes` is 0: no route of %s would be taken", owner)
-	}
+	c.checkMaxLengths(path+".import", p.Import.IPv6MaxLength, p.Import.IPv4MaxLength)
+	c.maxPrefix(p.MaxPrefix, path, owner)
+	c.role(p, path, owner)
 	if c.given(path + ".interface") {
 		c.checkInterface(path+".interface", p.Interface)
 	}

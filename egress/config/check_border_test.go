@@ -46,6 +46,61 @@ func TestWrongBorders(t *testing.T) {
 	})
 }
 
+func TestWrongImports(t *testing.T) {
+	peer := func(line string) string { return "asn = 64496\n" + line + "\n" }
+	cache := func(more string) string { return "[[rpki_cache]]\nname = 'c'\naddress = '2001:db8::323'\n" + more }
+	runBadCases(t, goodBorder, []badCase{
+		{"a warning above the bound", "asn = 64496\n", peer("max_prefixes_warning = 101"), []string{
+			"peer[0].max_prefixes_warning: `max_prefixes_warning` is 101: it is a share of `max_prefixes`, at most 100 percent"}},
+		{"a restart of a session that stays", "asn = 64496\n", peer("max_prefixes_restart = '5m'"), []string{
+			"peer[0].max_prefixes_restart: `max_prefixes_restart` is for `max_prefixes_action = \"teardown\"`, which ends the session; `transit-a` has \"refuse\""}},
+		{"a restart", "asn = 64496\n", peer("max_prefixes_action = 'teardown'\nmax_prefixes_restart = '5m'"), nil},
+		{"a role that there is not", "asn = 64496\n", peer("local_role = 'transit'"), []string{
+			"peer[0].local_role: `local_role`: \"transit\" is unknown; expected one of \"none\", \"provider\", \"customer\", \"peer\", \"rs\", \"rs-client\""}},
+		{"strict without a role", "asn = 64496\n", peer("strict_role = true"), []string{
+			"peer[0].strict_role: `strict_role` of `transit-a` needs a `local_role`"}},
+		{"strict where GoBGP has the session", "asn = 64496\n", peer("strict_role = true\nlocal_role = 'customer'") + "[router]\nbest_paths = true\n[[peer]]\nname = 'x'\nnumber = 9\naddress = '2001:db8:e::1'\nasn = 64499\n", []string{
+			"peer[0].strict_role: `strict_role` of `transit-a` needs a session that the agent opens: take out `passive` and `router.best_paths`"}},
+		{"a list's length out of range", "asn = 64496\n", peer("import.accept_prefixes = ['2001:db8::/32 le 31']"), []string{
+			"peer[0].import.accept_prefixes[0]: `accept_prefixes`: `le 31` of `2001:db8::/32 le 31`: a length from 32 to 128 is needed"}},
+		{"a list's range that is empty", "asn = 64496\n", peer("import.accept_prefixes = ['2001:db8::/32 ge 40 le 36']"), []string{
+			"peer[0].import.accept_prefixes[0]: `accept_prefixes`: `2001:db8::/32 ge 40 le 36` matches no length: `ge` is above `le`"}},
+		{"a list's word", "asn = 64496\n", peer("import.refuse_prefixes = ['2001:db8::/32 up 40', '2001:db8::/32 le']"), []string{
+			"peer[0].import.refuse_prefixes[0]: `refuse_prefixes`: `2001:db8::/32 up 40` has `up`; expected `ge` or `le`",
+			"peer[0].import.refuse_prefixes[1]: `refuse_prefixes`: `2001:db8::/32 le` ends with `le`; expected `ge` or `le` with a length"}},
+		{"a wrong expression", "asn = 64496\n", peer("import.refuse_as_paths = ['(']"), []string{
+			"peer[0].import.refuse_as_paths[0]: `refuse_as_paths`: `(` is no regular expression: error parsing regexp: missing closing ): `(`"}},
+		{"a wrong community", "asn = 64496\n", peer("import.refuse_communities = ['rt:1']"), []string{
+			"peer[0].import.refuse_communities[0]: `refuse_communities`: reading a community from `rt:1`: expected `64500:100`, `64500:1:2`, `rt:64500:100`, `soo:64500:100` or 0x and 16 hexadecimal digits; `*` stands for any number"}},
+		{"prefixes of a peer longer than addresses", "asn = 64496\n", peer("import.ipv6_max_length = 129"), []string{
+			"peer[0].import.ipv6_max_length: `ipv6_max_length` is 129: an IPv6 prefix has at most 128 bits"}},
+		{"a cache", "", cache(""), nil},
+		{"a cache without address", "", "[[rpki_cache]]\nname = 'c'\n", []string{"rpki_cache[0].address: `address` is missing: the cache's address"}},
+		{"a cache at nobody's address", "", "[[rpki_cache]]\nname = 'c'\naddress = '::'\n", []string{"rpki_cache[0].address: `address` is ::, which is nobody's"}},
+		{"caches of one name and address", "", cache("") + cache(""), []string{
+			"rpki_cache[1].name: name c of [[rpki_cache]] 2 is that of [[rpki_cache]] 1, too: give each its own",
+			"rpki_cache[1].address: address [2001:db8::323]:323 of `c` is that of `c`, too: give each its own"}},
+		{"a cache from the other family", "", cache("local_address = '192.0.2.1'\n"), []string{
+			"rpki_cache[0].local_address: `local_address` is 192.0.2.1, but `c` is 2001:db8::323: both must be IPv6"}},
+		{"intervals out of range", "", cache("retry = '3h'\nexpire = '1m'\n"), []string{
+			"rpki_cache[0].retry: `retry` is 3h0m0s: it must be 1s to 2h0m0s (RFC 8210 §6)",
+			"rpki_cache[0].expire: `expire` is 1m0s: it must be 10m0s to 48h0m0s (RFC 8210 §6)"}},
+		{"an early expiry", "", cache("expire = '1h'\n"), []string{
+			"rpki_cache[0].expire: `expire` is 1h0m0s: it must be longer than `refresh` and `retry` (RFC 8210 §6)"}},
+	})
+}
+
+func TestPeersHaveTheImportPolicyOfAll(t *testing.T) {
+	border := mustParse(t, goodBorder+"import.ipv6_max_length = 44\nlocal_role = 'rs-client'\n[import]\nipv6_max_length = 40\nipv4_max_length = 20\ndefault_route = true\n").Border
+	a, b := border.Peers[0], border.Peers[1]
+	if a.Import.IPv6MaxLength != 40 || a.Import.IPv4MaxLength != 20 || !a.Import.DefaultRoute || !a.FirstAS() {
+		t.Errorf("without keys of its own a peer has %+v", a.Import)
+	}
+	if b.Import.IPv6MaxLength != 44 || b.Import.IPv4MaxLength != 20 || b.FirstAS() {
+		t.Errorf("with keys of its own a peer has %+v", b.Import)
+	}
+}
+
 func TestWrongPeers(t *testing.T) {
 	runBadCases(t, goodBorder, []badCase{
 		{"the AS is missing", "asn = 64496\n", "", []string{"peer[0].asn: `asn` is missing: the neighbour's AS number"}},

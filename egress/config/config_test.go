@@ -81,7 +81,7 @@ func uncommented(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := regexp.MustCompile(`(?m)^#(\[\[|[a-z_0-9]+ = )`).ReplaceAllString(string(text), "$1")
+	out := regexp.MustCompile(`(?m)^#(\[|[a-z_0-9]+ = )`).ReplaceAllString(string(text), "$1")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -173,37 +173,5 @@ func TestValuesDerivedFromNumbers(t *testing.T) {
 	}
 	if want := (srv6.RouteDistinguisher{}); path.RD == want {
 		t.Error("no RD was derived")
-	}
-}
-
-func TestImportAccepts(t *testing.T) {
-	imports := Import{
-		Refuse:        []netip.Prefix{netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("192.0.2.0/24")},
-		IPv6MaxLength: 48, IPv4MaxLength: 24,
-	}
-	cases := []struct {
-		name, prefix string
-		want         bool
-	}{
-		{"another's prefix", "2001:db9::/32", true},
-		{"an own prefix", "2001:db8::/32", false},
-		{"within an own prefix", "2001:db8:1::/48", false},
-		{"a shorter one that holds an own prefix", "2001::/16", true},
-		{"longest IPv6", "2001:db9:1::/48", true},
-		{"too long IPv6", "2001:db9:1::/49", false},
-		{"longest IPv4", "198.51.100.0/24", true},
-		{"too long IPv4", "198.51.100.0/25", false},
-		{"an own IPv4 prefix", "192.0.2.0/24", false},
-		{"a default route", "::/0", false},
-		{"an IPv4 default route", "0.0.0.0/0", false},
-	}
-	for _, c := range cases {
-		if got := imports.Accepts(netip.MustParsePrefix(c.prefix)); got != c.want {
-			t.Errorf("%s: %s accepted: %t", c.name, c.prefix, got)
-		}
-	}
-	imports.DefaultRoute = true
-	if !imports.Accepts(netip.MustParsePrefix("::/0")) {
-		t.Error("a default route that is allowed was refused")
 	}
 }

@@ -106,8 +106,11 @@ func (d *decoder) array(n *node, v reflect.Value, key string) {
 	items := reflect.MakeSlice(v.Type(), 0, len(n.items))
 	for i, item := range n.items {
 		value := reflect.New(element).Elem()
-		if element == reflect.TypeFor[Peer]() {
+		switch element {
+		case reflect.TypeFor[Peer]():
 			value.Set(reflect.ValueOf(defaultPeer()))
+		case reflect.TypeFor[RPKICache]():
+			value.Set(reflect.ValueOf(defaultCache()))
 		}
 		d.value(item, value, fmt.Sprintf("%s[%d]", key, i))
 		items = reflect.Append(items, value)

@@ -57,5 +57,12 @@ func defaultCommon(role Role) Common {
 }
 
 func defaultPeer() Peer {
-	return Peer{Multihop: 1, Families: []Family{FamilyIPv6}, MaxPrefixes: 1_500_000}
+	return Peer{
+		Multihop: 1, Families: []Family{FamilyIPv6}, LocalRole: RoleNone, EnforceFirstAS: ToggleAuto,
+		MaxPrefix: MaxPrefix{MaxPrefixes: 1_500_000, MaxPrefixesWarning: 75, MaxPrefixesAction: MaxPrefixRefuse},
+	}
+}
+
+func defaultCache() RPKICache {
+	return RPKICache{Port: 323, Refresh: time.Hour, Retry: time.Minute, Expire: 2 * time.Hour}
 }

@@ -13,6 +13,7 @@ func (b *Border) resolve() {
 	for i := range b.Peers {
 		p := &b.Peers[i]
 		p.Session.resolve(b.BGP)
+		p.Import.resolve(b.Import)
 		if p.Number == 0 || p.Number > math.MaxUint16 {
 			continue
 		}
@@ -33,6 +34,17 @@ func (b *Border) resolve() {
 			p.RT = srv6.NewRouteTarget(b.RouterID, uint16(p.Number))
 		}
 	}
+}
+
+func (p *PeerImport) resolve(all Import) {
+	if p.IPv6MaxLength == 0 {
+		p.IPv6MaxLength = all.IPv6MaxLength
+	}
+	if p.IPv4MaxLength == 0 {
+		p.IPv4MaxLength = all.IPv4MaxLength
+	}
+	p.DefaultRoute = p.DefaultRoute || all.DefaultRoute
+	p.RPKIInvalid = p.RPKIInvalid || all.RPKIInvalid
 }
 
 func (s *Server) resolve() {

@@ -49,6 +49,11 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[Drop]():                    enumReader(DropUnreachable, DropProhibit, DropBlackhole),
 	reflect.TypeFor[Toggle]():                  enumReader(ToggleAuto, ToggleOn, ToggleOff),
 	reflect.TypeFor[Family]():                  enumReader(FamilyIPv6, FamilyIPv4),
+	reflect.TypeFor[PrefixRange]():             stringReader("a prefix such as \"2001:db8::/32 le 48\"", ParsePrefixRange),
+	reflect.TypeFor[ASPathPattern]():           stringReader("a regular expression such as \"_64496$\"", ParseASPathPattern),
+	reflect.TypeFor[CommunityPattern]():        stringReader("a community such as \"64500:100\"", ParseCommunityPattern),
+	reflect.TypeFor[MaxPrefixAction]():         enumReader(MaxPrefixRefuse, MaxPrefixWarn, MaxPrefixTeardown),
+	reflect.TypeFor[LocalRole]():               enumReader(RoleNone, RoleProvider, RoleCustomer, RolePeer, RoleRouteServer, RoleRouteServerClient),
 	reflect.TypeFor[MPTCPMode]():               enumReader(MPTCPOff, MPTCPKernel, MPTCPUserspace),
 }
 

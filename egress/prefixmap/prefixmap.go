@@ -62,8 +62,11 @@ func (m *Map[V]) Covering(p netip.Prefix) iter.Seq[V] {
 }
 
 // Contains reports whether any prefix holds the address.
-func (m *Map[V]) Contains(a netip.Addr) bool {
-	for range m.Covering(netip.PrefixFrom(a, a.BitLen())) {
+func (m *Map[V]) Contains(a netip.Addr) bool { return m.Covers(netip.PrefixFrom(a, a.BitLen())) }
+
+// Covers reports whether any prefix holds all of p.
+func (m *Map[V]) Covers(p netip.Prefix) bool {
+	for range m.Covering(p) {
 		return true
 	}
 	return false

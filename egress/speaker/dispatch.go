@@ -32,6 +32,8 @@ type dispatcher struct {
 	// lastRoute is lastHandle's in the last event, nil at the beginning.
 	lastHandle unique.Handle[VPNRoute]
 	lastRoute  *VPNRoute
+	// refused ends a session of GoBGP's.
+	refused func(address netip.Addr, reason string)
 	// patience numbers the waits for a lost reflector; waiting: the last one still runs.
 	patience int
 	waiting  bool
@@ -178,6 +180,11 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 	}
 	if e.Peer.State.SessionState == bgp.BGP_FSM_ESTABLISHED {
 		s.established = true
+		if err := s.neighbor.Role.CheckNeighbour(e.Peer.State.RemoteCap, s.neighbor.StrictRole); err != nil {
+			d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: err.Error()})
+			d.refused(s.neighbor.Address, err.Error())
+			return
+		}
 		if s.hookLead <= 0 {
 			d.up(ctx, s, PeerUp{
 				Peer:         s.neighbor.Name,

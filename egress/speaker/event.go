@@ -48,13 +48,27 @@ type Learned struct {
 	Attributes *Attributes
 }
 
-// Withdrawn says that an egress peer no longer announces prefixes. A route
-// announced again with our own AS in its path counts as withdrawn: packets sent
-// there would come back (RFC 4271 §9.1.2).
+// Withdrawn says that an egress peer no longer announces prefixes, or announces them in a way
+// that counts as that, for Cause.
 type Withdrawn struct {
 	Peer     string
 	Prefixes []netip.Prefix
+	Cause    WithdrawalCause
 }
+
+// WithdrawalCause is why an announcement counts as a withdrawal.
+type WithdrawalCause uint8
+
+// The causes.
+const (
+	// ByPeer: the peer has withdrawn the routes.
+	ByPeer WithdrawalCause = iota
+	// Looped: our own AS is in the path, so that packets sent there would come back
+	// (RFC 4271 §9.1.2).
+	Looped
+	// Malformed: a path attribute is malformed (RFC 7606 §2).
+	Malformed
+)
 
 // Faulty says that path attributes of an UPDATE were malformed (RFC 7606). It comes
 // before the events of the UPDATE's routes, and only for sessions that we open. An UPDATE

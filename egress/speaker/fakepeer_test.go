@@ -100,6 +100,7 @@ func (p *fakePeer) open(id netip.Addr, as uint32, families []bgp.Family) error {
 			return err
 		}
 		if m.Header.Type != want {
+			p.notification, _ = m.Body.(*bgp.BGPNotification)
 			return errors.New("session refused")
 		}
 		if open, ok := m.Body.(*bgp.BGPOpen); ok {

@@ -95,8 +95,8 @@ func egressPeers(addresses ...netip.Addr) *api.DefinedSet {
 
 // applyPolicies decides which routes get into GoBGP's table and out of it.
 //
-// In: our own routes; those of peers and reflectors only when best paths
-// are wanted, never with our own AS in the path. VPN routes of reflectors stay
+// In: our own routes; those of peers and reflectors only when best paths are wanted. Those
+// with our own AS in the path stay out, and those that [Speaker.Bar] has. VPN routes of reflectors stay
 // out: the VPN table has them.
 //
 // Out: to egress peers our own prefixes and nothing else (RFC 7454 §6.2); to
@@ -119,12 +119,17 @@ func (s *Speaker) applyPolicies() error {
 	if s.config.BestPaths {
 		received = accept()
 	}
-	err := s.assignPolicy(importPolicy, api.PolicyDirection_POLICY_DIRECTION_IMPORT, reject(), []*api.Statement{
+	statements := []*api.Statement{
 		{Name: "in-own", Conditions: &api.Conditions{RouteType: api.Conditions_ROUTE_TYPE_LOCAL}, Actions: action(accept())},
 		{Name: "in-loop", Conditions: &api.Conditions{AsPathSet: matchAny(ownASSet)}, Actions: action(reject())},
-		{Name: "in-received", Conditions: &api.Conditions{AfiSafiIn: unicast()}, Actions: action(received)},
-	})
+	}
+	barred, err := s.barStatements(s.ctx)
 	if err != nil {
+		return err
+	}
+	statements = append(append(statements, barred...),
+		&api.Statement{Name: "in-received", Conditions: &api.Conditions{AfiSafiIn: unicast()}, Actions: action(received)})
+	if err := s.assignPolicy(importPolicy, api.PolicyDirection_POLICY_DIRECTION_IMPORT, reject(), statements); err != nil {
 		return err
 	}
 	if s.config.Silent {

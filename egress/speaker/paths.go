@@ -26,7 +26,8 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 		}
 		return
 	}
-	var learned, withdrawn []netip.Prefix
+	var learned []netip.Prefix
+	var withdrawn [Malformed + 1][]netip.Prefix
 	var attributes *Attributes
 	cache := attributeCache{}
 	flush := func() {
@@ -41,7 +42,7 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 			continue
 		}
 		if p.Withdrawal {
-			withdrawn = append(withdrawn, prefix)
+			withdrawn[ByPeer] = append(withdrawn[ByPeer], prefix)
 			continue
 		}
 		a, changed := cache.read(p.Attrs)
@@ -49,15 +50,32 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 			flush()
 			attributes = a
 		}
-		if a.ASPath.Contains(d.config.AS) {
-			withdrawn = append(withdrawn, prefix)
+		if cause := d.causeOf(a, cache.usable); cause != ByPeer {
+			withdrawn[cause] = append(withdrawn[cause], prefix)
 			continue
 		}
 		learned = append(learned, prefix)
 	}
 	flush()
-	if len(withdrawn) > 0 {
-		d.emit(ctx, Withdrawn{Peer: s.neighbor.Name, Prefixes: withdrawn})
+	for cause, prefixes := range withdrawn {
+		d.withdraw(ctx, s, prefixes, WithdrawalCause(cause))
+	}
+}
+
+// causeOf is why routes with these attributes count as withdrawn, ByPeer where they do not.
+func (d *dispatcher) causeOf(a *Attributes, usable bool) WithdrawalCause {
+	switch {
+	case !usable:
+		return Malformed
+	case a.ASPath.Contains(d.config.AS):
+		return Looped
+	}
+	return ByPeer
+}
+
+func (d *dispatcher) withdraw(ctx context.Context, s *peerState, prefixes []netip.Prefix, cause WithdrawalCause) {
+	if len(prefixes) > 0 {
+		d.emit(ctx, Withdrawn{Peer: s.neighbor.Name, Prefixes: prefixes, Cause: cause})
 	}
 }
 
@@ -75,7 +93,7 @@ func (d *dispatcher) vpnChanged(ctx context.Context, s *peerState, paths []*apiu
 		if !p.Withdrawal {
 			if a, changed := cache.read(p.Attrs); changed {
 				var unusable error
-				route, usable, unusable = d.router().Route(p.Attrs, *a)
+				route, usable, unusable = d.router().Route(p.Attrs, a.ForServers())
 				d.logUnusable(s, p.Nlri, unusable)
 			}
 		}
@@ -110,25 +128,25 @@ func (d *dispatcher) updated(ctx context.Context, s *peerState, u *wire.Update) 
 // peerUpdated takes an UPDATE of an egress peer from a session of package session. Routes that
 // are withdrawn and announced in one are announced (RFC 4271 §4.3).
 func (d *dispatcher) peerUpdated(ctx context.Context, s *peerState, u *wire.Update) {
-	a := wire.AttributesFromGoBGP(u.Attributes)
-	withdrawn := wire.OfFamilies(u.Unreach, s.families)
+	a, usable := wire.AttributesOfPeer(u.Attributes)
+	cause := d.causeOf(&a, usable && !u.Unusable)
+	var refused []netip.Prefix
 	var learned []Learned
 	for _, part := range []struct {
 		routes  []wire.NLRI
 		nextHop netip.Addr
 	}{{u.Reach, u.NextHop}, {u.Plain, u.PlainHop}} {
 		list := wire.OfFamilies(part.routes, s.families)
-		if u.Unusable || a.ASPath.Contains(d.config.AS) {
-			withdrawn = append(withdrawn, list...)
+		if cause != ByPeer {
+			refused = append(refused, list...)
 		} else if len(list) > 0 {
 			of := a
 			of.NextHop = part.nextHop
 			learned = append(learned, Learned{Peer: s.neighbor.Name, Prefixes: list, Attributes: &of})
 		}
 	}
-	if len(withdrawn) > 0 {
-		d.emit(ctx, Withdrawn{Peer: s.neighbor.Name, Prefixes: withdrawn})
-	}
+	d.withdraw(ctx, s, wire.OfFamilies(u.Unreach, s.families), ByPeer)
+	d.withdraw(ctx, s, refused, cause)
 	for _, l := range learned {
 		d.emit(ctx, l)
 	}
@@ -181,6 +199,8 @@ func (d *dispatcher) bestChanged(ctx context.Context, paths []*apiutil.Path) {
 type attributeCache struct {
 	attrs []bgp.PathAttributeInterface
 	last  *Attributes
+	// usable: an egress peer's attributes are not malformed.
+	usable bool
 }
 
 // read returns the attributes and whether they differ from the last call's.
@@ -188,8 +208,8 @@ func (c *attributeCache) read(attrs []bgp.PathAttributeInterface) (*Attributes, 
 	if c.last != nil && sameAttributes(c.attrs, attrs) {
 		return c.last, false
 	}
-	a := wire.AttributesFromGoBGP(attrs)
-	c.attrs, c.last = attrs, &a
+	a, usable := wire.AttributesOfPeer(attrs)
+	c.attrs, c.last, c.usable = attrs, &a, usable
 	return c.last, true
 }
 

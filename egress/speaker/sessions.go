@@ -12,13 +12,15 @@ import (
 type openedSession struct {
 	// reflector has the messages to send to a route reflector, nil for an egress peer.
 	reflector *vpn.Reflector
-	cancel    context.CancelFunc
-	done      chan struct{}
+	// originated has those for an egress peer, nil for a reflector.
+	originated *session.Originated
+	cancel     context.CancelCauseFunc
+	done       chan struct{}
 }
 
 // startSession starts a session of package session.
 func (s *Speaker) startSession(n Neighbor) {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancelCause(s.ctx)
 	opened := &openedSession{cancel: cancel, done: make(chan struct{})}
 	restarts := n.Restarting && n.GracefulRestart > 0
 	if restarts {
@@ -34,7 +36,8 @@ func (s *Speaker) startSession(n Neighbor) {
 		opened.reflector = s.newReflector(n, n.Restarting)
 		config.Outbox = opened.reflector
 	} else {
-		config.Outbox = session.NewOriginated(s.config.AS, s.config.Originate, config.Logger)
+		opened.originated = session.NewOriginated(s.config.AS, n.Role, s.config.Originate, config.Logger)
+		config.Outbox = opened.originated
 	}
 	s.announcing.Lock()
 	s.opened[n.Name] = opened
@@ -55,16 +58,19 @@ func (s *Speaker) newReflector(n Neighbor, restarting bool) *vpn.Reflector {
 	return r
 }
 
-// stopSession ends a session of package session.
-func (s *Speaker) stopSession(name string) {
+// stopSession ends a session of package session, if there is one, for a cause.
+func (s *Speaker) stopSession(name string, cause error) {
 	s.announcing.Lock()
 	opened := s.opened[name]
 	delete(s.opened, name)
 	s.announcing.Unlock()
+	if opened == nil {
+		return
+	}
 	if opened.reflector != nil {
 		s.announcer.Remove(opened.reflector)
 	}
-	opened.cancel()
+	opened.cancel(cause)
 	<-opened.done
 }
 

@@ -41,6 +41,7 @@ type Speaker struct {
 	announcing sync.Mutex
 	opened     map[string]*openedSession
 	mirror     mirror
+	barring    barring
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
@@ -63,6 +64,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 		announcer: vpn.NewAnnouncer(),
 		opened:    make(map[string]*openedSession),
 		mirror:    mirror{reflectors: make(map[string]netip.Addr)},
+		barring:   barring{waiting: make(map[string]bool)},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	hook := downHook{
@@ -72,6 +74,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 	}
 	s.gobgp = server.NewBgpServer(server.LoggerOption(slog.New(hook), new(slog.LevelVar)))
 	go s.gobgp.Serve()
+	s.dispatcher.refused = s.refused
 	s.run(s.dispatcher.run)
 	s.run(s.runUrgent)
 	if err := s.start(); err != nil {
@@ -156,7 +159,7 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
 	}
 	if s.config.ownSession(n) {
-		s.stopSession(name)
+		s.stopSession(name, nil)
 	} else if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
 	}

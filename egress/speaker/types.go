@@ -16,6 +16,10 @@ type (
 	ASPath = wire.ASPath
 	// LargeCommunity is a large community (RFC 8092).
 	LargeCommunity = wire.LargeCommunity
+	// ExtendedCommunity is an extended community (RFC 4360).
+	ExtendedCommunity = wire.ExtendedCommunity
+	// Role is the own AS's role in a session (RFC 9234).
+	Role = wire.Role
 	// VPNRoute has the attributes of a VPN prefix.
 	VPNRoute = wire.VPNRoute
 	// Neighbor is one BGP session.
@@ -51,4 +55,6 @@ var EndCauses = session.EndCauses
 var (
 	NewASPath   = wire.NewASPath
 	NewVPNRoute = wire.NewVPNRoute
+	// ParseRole is the role of a name, false where there is none.
+	ParseRole = wire.ParseRole
 )

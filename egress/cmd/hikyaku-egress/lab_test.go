@@ -132,6 +132,8 @@ restart_time = "20s"
 [srv6]
 locator = "2001:db8:b1::/48"
 interfaces = ["srv"]
+[import]
+martians = true
 [[reflector]]
 name = "rr"
 address = "2001:db8:6::2"

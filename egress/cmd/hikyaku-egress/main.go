@@ -34,6 +34,7 @@ Commands:
   server   the agent of a content server
   flows    count what leaves by SRv6 SID and inner 5-tuple (SRv6 FlowStats)
   paths    show and drain the paths of a running agent
+  status   show its sessions, refused routes, RPKI caches and problems
   version  print the version
 
 hikyaku-egress COMMAND --help shows the options of each.
@@ -58,7 +59,7 @@ type usageError struct{ error }
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"border": runAgent(config.RoleBorder), "server": runAgent(config.RoleServer),
-		"flows": runFlows, "paths": runPaths, "version": printVersion, "--version": printVersion,
+		"flows": runFlows, "paths": runPaths, "status": runStatus, "version": printVersion, "--version": printVersion,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)
@@ -165,8 +166,9 @@ Options:
 
 SIGTERM and SIGINT withdraw everything and remove it from the kernel. A crash or
 kill -9 leaves the kernel as it is, and the next start goes on from there; a start
-that fails leaves it as it was. SIGHUP does nothing: the configuration is read at the
-start alone.
+that fails leaves it as it was. At SIGHUP a border reads the import policy and the RPKI
+caches of its configuration again, and closes no session for that; all else is read at
+the start alone.
 `
 
 var agentPurpose = map[config.Role]string{
@@ -197,7 +199,9 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		common := loaded.Common()
 		opts := agent.Options{Version: version(), Log: logger(common.Log, errs)}
 		slog.SetDefault(opts.Log)
-		defer ignoreHangUp(opts.Log)()
+		reloads, end := readAgain(*file, opts.Log)
+		defer end()
+		opts.Reloads = reloads
 		if *dryRun {
 			opts.DryRun = out
 		}
@@ -205,23 +209,6 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 			return agent.RunBorder(ctx, loaded.Border, opts)
 		}
 		return agent.RunServer(ctx, loaded.Server, opts)
-	}
-}
-
-// ignoreHangUp keeps SIGHUP from killing an agent, which would then clean nothing up. The
-// signal comes when a terminal is closed, and where somebody asks for the configuration to
-// be read again. It returns a function that ends that.
-func ignoreHangUp(log *slog.Logger) (end func()) {
-	hangUps := make(chan os.Signal, 1)
-	signal.Notify(hangUps, syscall.SIGHUP)
-	go func() {
-		for range hangUps {
-			log.Warn("SIGHUP does nothing: the configuration is read at the start alone; restart the agent for a new one")
-		}
-	}()
-	return func() {
-		signal.Stop(hangUps)
-		close(hangUps)
 	}
 }
 

@@ -22,14 +22,14 @@ const unprivileged = "65534"
 // TestPrivilegesOfTheUnit runs both agents with what the documented systemd unit gives
 // them, as a user that is nobody.
 func TestPrivilegesOfTheUnit(t *testing.T) {
-	guide, err := os.ReadFile("../../../docs/egress-deploy.md")
+	unit, err := os.ReadFile("../../../conf/hikyaku-egress@.service")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ambient := regexp.MustCompile(`(?m)^AmbientCapabilities=(.*)$`).FindSubmatch(guide)
-	bounding := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindSubmatch(guide)
+	ambient := regexp.MustCompile(`(?m)^AmbientCapabilities=(.*)$`).FindSubmatch(unit)
+	bounding := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindSubmatch(unit)
 	if ambient == nil || bounding == nil || string(ambient[1]) != string(bounding[1]) {
-		t.Fatalf("the unit in the guide has AmbientCapabilities %q and CapabilityBoundingSet %q", ambient, bounding)
+		t.Fatalf("the unit has AmbientCapabilities %q and CapabilityBoundingSet %q", ambient, bounding)
 	}
 	l := newLab(t)
 	if _, err := os.Stat("/proc/sys/net/mptcp/pm_type"); err == nil {
@@ -275,11 +275,11 @@ func TestInterfaces(t *testing.T) {
 
 // TestRemovalByHand kills both agents and does what the guide says to remove the rest.
 func TestRemovalByHand(t *testing.T) {
-	guide, err := os.ReadFile("../../../docs/egress-deploy.md")
+	unit, err := os.ReadFile("../../../conf/hikyaku-egress@.service")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)```sh\n(ip -6 rule flush.*?)```").FindSubmatch(guide)
+	found := regexp.MustCompile("(?s)```sh\n(ip -6 rule flush.*?)```").FindSubmatch(unit)
 	if found == nil {
 		t.Fatal("the guide has no commands that remove what a killed agent has left")
 	}

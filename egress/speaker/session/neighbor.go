@@ -38,6 +38,10 @@ type Neighbor struct {
 	MultihopTTL uint8
 	// TTLSecurity drops packets from farther than one hop (RFC 5082).
 	TTLSecurity bool
+	// Role is our AS's role (RFC 9234), for egress peers. GoBGP's sessions cannot send it.
+	Role wire.Role
+	// StrictRole refuses a session whose neighbour sends no role.
+	StrictRole bool
 	// GracefulRestart asks the neighbour to keep our routes that long when the
 	// session breaks (RFC 4724). Zero only exchanges End-of-RIB.
 	GracefulRestart time.Duration
@@ -105,6 +109,9 @@ func (n Neighbor) Validate(ownAS uint32) error {
 	}
 	if n.TTLSecurity && n.MultihopTTL != 0 {
 		fault("TTL security and multihop exclude each other (RFC 5082 §3)")
+	}
+	if n.Role != wire.NoRole && n.AS == ownAS {
+		fault("role %s is for other ASes alone (RFC 9234 §4)", n.Role)
 	}
 	return errors.Join(errs...)
 }

@@ -61,8 +61,9 @@ func (s *Session) maxReceived() int {
 	return wire.MaxMessage
 }
 
-// openMessage is our OPEN: multiprotocol, route refresh, four-byte AS numbers, graceful
-// restart and, to reflectors, extended messages, as what GoBGP offers on other sessions.
+// openMessage is our OPEN. As GoBGP's on other sessions, it offers multiprotocol, route
+// refresh, four-byte AS numbers, extended next hops and graceful restart, and to reflectors
+// extended messages. With a role it has that, too (RFC 9234 §4.1).
 func (s *Session) openMessage() ([]byte, error) {
 	n, c := s.config.Neighbor, s.config
 	restarting := s.config.Restarting()
@@ -80,6 +81,10 @@ func (s *Session) openMessage() ([]byte, error) {
 			kept = append(kept, bgp.NewCapGracefulRestartTuple(f.GoBGP(), forwarding))
 		}
 	}
+	capabilities = append(capabilities, extendedNextHops(n.Families)...)
+	if n.Role != wire.NoRole {
+		capabilities = append(capabilities, n.Role.Capability())
+	}
 	capabilities = append(capabilities, bgp.NewCapGracefulRestart(restarting, false, uint16(wire.Seconds(n.GracefulRestart)), kept))
 	as := uint16(asTrans)
 	if c.AS < 1<<16 {
@@ -91,6 +96,20 @@ func (s *Session) openMessage() ([]byte, error) {
 		return nil, err
 	}
 	return m.Serialize()
+}
+
+// extendedNextHops offers IPv6 next hops for the IPv4 families (RFC 8950 §4).
+func extendedNextHops(families []wire.Family) []bgp.ParameterCapabilityInterface {
+	var tuples []*bgp.CapExtendedNexthopTuple
+	for _, f := range families {
+		if f == wire.IPv4Unicast || f == wire.VPNv4 {
+			tuples = append(tuples, bgp.NewCapExtendedNexthopTuple(f.GoBGP(), bgp.AFI_IP6))
+		}
+	}
+	if len(tuples) == 0 {
+		return nil
+	}
+	return []bgp.ParameterCapabilityInterface{bgp.NewCapExtendedNexthop(tuples)}
 }
 
 // agree checks the neighbour's OPEN.
@@ -109,8 +128,12 @@ func (s *Session) agree(body []byte) (wire.Terms, error) {
 			capabilities = append(capabilities, p.Capability...)
 		}
 	}
+	if err := s.config.Neighbor.Role.CheckNeighbour(capabilities, s.config.Neighbor.StrictRole); err != nil {
+		return wire.Terms{}, err
+	}
 	wide := offers(capabilities, bgp.BGP_CAP_FOUR_OCTET_AS_NUMBER)
 	terms := wire.Terms{RouterID: m.ID, Families: wire.SharedFamilies(s.config.Neighbor.Families, capabilities), MaxMessage: wire.MaxMessage}
+	terms.RouteRefresh = offers(capabilities, bgp.BGP_CAP_ROUTE_REFRESH)
 	if s.reflects() && offers(capabilities, bgp.BGP_CAP_EXTENDED_MESSAGE) {
 		terms.MaxMessage = wire.MaxExtended
 	}

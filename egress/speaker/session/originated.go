@@ -12,21 +12,24 @@ import (
 )
 
 // Originated is the outbox for an egress peer: it announces the AS's own prefixes, and
-// nothing else (RFC 7454 §6.2).
+// nothing else (RFC 7454 §6.2). It also asks the peer to send its routes again.
 type Originated struct {
 	as       uint32
+	role     wire.Role
 	prefixes []netip.Prefix
 	log      *slog.Logger
 	ready    chan struct{}
 
 	mu      sync.Mutex
+	up      bool
 	terms   wire.Terms
 	pending [][]byte
 }
 
-// NewOriginated returns the outbox for one egress peer. as is our own AS number.
-func NewOriginated(as uint32, prefixes []netip.Prefix, log *slog.Logger) *Originated {
-	return &Originated{as: as, prefixes: prefixes, log: log, ready: make(chan struct{}, 1)}
+// NewOriginated returns the outbox for one egress peer. as is our own AS number,
+// role our AS's.
+func NewOriginated(as uint32, role wire.Role, prefixes []netip.Prefix, log *slog.Logger) *Originated {
+	return &Originated{as: as, role: role, prefixes: prefixes, log: log, ready: make(chan struct{}, 1)}
 }
 
 // Begin queues the prefixes, and End-of-RIB behind them (RFC 4724 §2).
@@ -37,7 +40,7 @@ func (o *Originated) Begin(terms wire.Terms, _ func(int)) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.terms = terms
+	o.terms, o.up = terms, true
 	o.pending = append(o.messages(), endOfRIB)
 	wake(o.ready)
 }
@@ -50,11 +53,31 @@ func (o *Originated) Refresh() {
 	wake(o.ready)
 }
 
+// RequestRoutes asks the neighbour to send its routes again (RFC 2918 §4). It reports whether
+// there is a session whose neighbour does that.
+func (o *Originated) RequestRoutes() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.up || !o.terms.RouteRefresh {
+		return false
+	}
+	for _, f := range o.terms.Families {
+		family := f.GoBGP()
+		message, err := bgp.NewBGPRouteRefreshMessage(family.Afi(), 0, family.Safi()).Serialize()
+		if err != nil {
+			return false
+		}
+		o.pending = append(o.pending, message)
+	}
+	wake(o.ready)
+	return true
+}
+
 // End empties the outbox.
 func (o *Originated) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pending = nil
+	o.pending, o.up = nil, false
 }
 
 // Ready has a value while there may be something to send.
@@ -104,6 +127,9 @@ func (o *Originated) message(prefix netip.Prefix, family wire.Family) ([]byte, e
 	}
 	routes := []bgp.PathNLRI{{NLRI: nlri}}
 	attributes := wire.Attributes{ASPath: wire.NewASPath(o.as)}.GoBGP()
+	if o.role.MarksOnlyToCustomer() {
+		attributes = append(attributes, wire.NewOnlyToCustomer(o.as))
+	}
 	if family == wire.IPv4Unicast {
 		hop, err := bgp.NewPathAttributeNextHop(o.terms.Local)
 		if err != nil {

@@ -19,6 +19,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
 	"hikyaku/egress/speaker/wire"
 )
 
@@ -73,6 +75,19 @@ type Config struct {
 // ErrRestart is the cause to cancel the context of [Session.Run] with before a restart. The
 // neighbour then gets no NOTIFICATION, so that it keeps our routes (RFC 4724 §4.2).
 var ErrRestart = errors.New("restarting")
+
+// TooManyPrefixes returns the cause to cancel the context of [Session.Run] with when the
+// neighbour sends more routes than it may (RFC 4486 §3). The end of the session is reported.
+func TooManyPrefixes(reason string) error {
+	return bgp.NewMessageError(bgp.BGP_ERROR_CEASE, bgp.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED, nil, reason)
+}
+
+// ceased is the NOTIFICATION that the context was cancelled with, nil for none.
+func ceased(ctx context.Context) *bgp.MessageError {
+	var fault *bgp.MessageError
+	errors.As(context.Cause(ctx), &fault)
+	return fault
+}
 
 // Session is our end of the sessions with one neighbour.
 type Session struct {
@@ -184,7 +199,7 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 		err = cause
 	}
 	cancel()
-	if ctx.Err() == nil { // else we have ended it
+	if ctx.Err() == nil || ceased(ctx) != nil { // else we have ended it for good
 		s.config.Handler.Ended(endOf(err))
 	}
 	interrupt(conn, wrote)

@@ -105,6 +105,8 @@ func (s *Session) notify(ctx context.Context, conn *net.TCPConn, err error) {
 	switch {
 	case errors.As(err, &fault) && ctx.Err() == nil:
 		code, subcode, data = fault.TypeCode, fault.SubTypeCode, fault.Data
+	case ceased(ctx) != nil:
+		code, subcode = ceased(ctx).TypeCode, ceased(ctx).SubTypeCode
 	case ctx.Err() == nil || context.Cause(ctx) == ErrRestart:
 		return
 	}

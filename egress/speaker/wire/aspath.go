@@ -56,6 +56,28 @@ func (p ASPath) Contains(as uint32) bool {
 	return found
 }
 
+// First is the AS that the route came from last, 0 for an empty path or a set.
+func (p ASPath) First() uint32 {
+	var first uint32
+	p.segments(func(kind byte, numbers []uint32) bool {
+		if kind == bgp.BGP_ASPATH_ATTR_TYPE_SEQ && len(numbers) > 0 {
+			first = numbers[0]
+		}
+		return false
+	})
+	return first
+}
+
+// HasSet reports whether there is a set, also of a confederation.
+func (p ASPath) HasSet() bool {
+	found := false
+	p.segments(func(kind byte, _ []uint32) bool {
+		found = kind == bgp.BGP_ASPATH_ATTR_TYPE_SET || kind == bgp.BGP_ASPATH_ATTR_TYPE_CONFED_SET
+		return !found
+	})
+	return found
+}
+
 // Len is the length that path selection counts: a set is one (RFC 4271
 // §9.1.2.2 a), confederation segments are none (RFC 5065 §5.3).
 func (p ASPath) Len() int {

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"net/netip"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
@@ -18,13 +19,21 @@ type Attributes struct {
 	Origin uint8
 	// HasMED reports whether MED was announced.
 	HasMED bool
+	// HasOTC reports whether an egress peer announced OTC.
+	HasOTC bool
 	// MED is the multi-exit discriminator.
 	MED uint32
 	// LocalPref is only there from reflectors; 0 means none.
 	LocalPref uint32
+	// OTC is Only to Customer (RFC 9234 §5): the AS that the route must not go up from any
+	// more. It is never sent on within the AS.
+	OTC uint32
 
 	communities string
-	large       string // only to send: received ones are not needed
+	large       string // to send, or an egress peer's
+	// extended are an egress peer's, which are not sent on; the zero value for none. A
+	// handle keeps the struct within 96 bytes, of which borders have millions.
+	extended unique.Handle[string]
 }
 
 // Communities returns the RFC 1997 communities.
@@ -59,6 +68,57 @@ func (a Attributes) WithLargeCommunities(list ...LargeCommunity) Attributes {
 	}
 	a.large = string(b)
 	return a
+}
+
+// LargeCommunities returns the large communities (RFC 8092).
+func (a Attributes) LargeCommunities() []LargeCommunity {
+	list := make([]LargeCommunity, 0, len(a.large)/12)
+	for c := []byte(a.large); len(c) >= 12; c = c[12:] {
+		list = append(list, LargeCommunity{
+			binary.BigEndian.Uint32(c), binary.BigEndian.Uint32(c[4:]), binary.BigEndian.Uint32(c[8:]),
+		})
+	}
+	return list
+}
+
+// ExtendedCommunity is one of RFC 4360, as on the wire.
+type ExtendedCommunity [8]byte
+
+// ExtendedCommunities returns the extended communities that an egress peer announced.
+func (a Attributes) ExtendedCommunities() []ExtendedCommunity {
+	if a.extended == (unique.Handle[string]{}) {
+		return nil
+	}
+	text := a.extended.Value()
+	list := make([]ExtendedCommunity, 0, len(text)/8)
+	for c := []byte(text); len(c) >= 8; c = c[8:] {
+		list = append(list, ExtendedCommunity(c[:8]))
+	}
+	return list
+}
+
+// WithExtendedCommunities returns a copy with these extended communities instead.
+func (a Attributes) WithExtendedCommunities(list ...ExtendedCommunity) Attributes {
+	var b []byte
+	for _, c := range list {
+		b = append(b, c[:]...)
+	}
+	return a.withExtended(b)
+}
+
+func (a Attributes) withExtended(b []byte) Attributes {
+	a.extended = unique.Handle[string]{}
+	if len(b) > 0 {
+		a.extended = unique.Make(string(b))
+	}
+	return a
+}
+
+// ForServers returns a copy without the attributes that are for the border's import policy
+// alone.
+func (a Attributes) ForServers() Attributes {
+	a.HasOTC, a.OTC, a.large = false, 0, ""
+	return a.withExtended(nil)
 }
 
 // AttributesFromGoBGP reads a path's attributes; unknown ones are left out.
@@ -106,12 +166,8 @@ func (a Attributes) GoBGP() []bgp.PathAttributeInterface {
 		attrs = append(attrs, bgp.NewPathAttributeCommunities(list))
 	}
 	var large []*bgp.LargeCommunity
-	for c := []byte(a.large); len(c) >= 12; c = c[12:] {
-		large = append(large, &bgp.LargeCommunity{
-			ASN:        binary.BigEndian.Uint32(c),
-			LocalData1: binary.BigEndian.Uint32(c[4:]),
-			LocalData2: binary.BigEndian.Uint32(c[8:]),
-		})
+	for _, c := range a.LargeCommunities() {
+		large = append(large, &bgp.LargeCommunity{ASN: c[0], LocalData1: c[1], LocalData2: c[2]})
 	}
 	if len(large) > 0 {
 		attrs = append(attrs, bgp.NewPathAttributeLargeCommunities(large))

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -111,5 +112,12 @@ func TestLargeCommunitiesAreSent(t *testing.T) {
 	}
 	if want := []string{"64500:1:2", "4200000000:3:4"}; !slices.Equal(sent, want) {
 		t.Errorf("sent are %v, want %v", sent, want)
+	}
+}
+
+// A border keeps millions of them, and the next size of Go's allocator is 112 bytes.
+func TestAttributesAreSmall(t *testing.T) {
+	if size := reflect.TypeFor[Attributes]().Size(); size > 96 {
+		t.Errorf("attributes take %d bytes", size)
 	}
 }

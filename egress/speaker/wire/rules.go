@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ type attributeRule struct {
 	discards bool
 	// read: we use its value, so that it is decoded, which checks it further.
 	read bool
+	// raw: we use its value, which has no further form.
+	raw bool
 	// ignored: it does not count whatever its value, and so is never malformed.
 	ignored bool
 }
@@ -48,7 +51,9 @@ func externalRules() map[bgp.BGPAttrType]attributeRule {
 		rules[kind] = attributeRule{ignored: true}
 	}
 	rules[bgp.BGP_ATTR_TYPE_NEXT_HOP] = attributeRule{size: 4, read: true}
-	rules[bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES] = attributeRule{size: 8, repeats: true}
+	rules[bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES] = attributeRule{size: 8, repeats: true, raw: true}
+	rules[bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY] = attributeRule{size: 12, repeats: true, raw: true}
+	rules[onlyToCustomer] = attributeRule{size: 4, raw: true} // RFC 9234 §5
 	return rules
 }
 
@@ -111,6 +116,13 @@ func (u *Update) parseAttribute(raw, value []byte) {
 	if !rule.fits(len(value)) {
 		u.fault(kind, !rule.discards, "it has %d bytes", len(value))
 		return
+	}
+	if kind == bgp.BGP_ATTR_TYPE_AGGREGATOR && binary.BigEndian.Uint32(value) == 0 {
+		u.fault(kind, false, "it has AS 0") // RFC 7607 §2, RFC 7606 §7.7
+		return
+	}
+	if rule.raw {
+		u.Attributes = append(u.Attributes, bgp.NewPathAttributeUnknown(bgp.BGPAttrFlag(raw[0]), kind, value))
 	}
 	if !rule.read {
 		return

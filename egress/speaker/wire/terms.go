@@ -14,4 +14,6 @@ type Terms struct {
 	HoldTime time.Duration // 0: none
 	// MaxMessage is the length of an UPDATE that the neighbour accepts, in bytes.
 	MaxMessage int
+	// RouteRefresh: the neighbour sends its routes again on request (RFC 2918).
+	RouteRefresh bool
 }

@@ -252,7 +252,7 @@ func parseNextHop(b []byte, family Family) (hop netip.Addr, ok bool) {
 	switch {
 	case family == IPv4Unicast && len(b) == 4:
 		return netip.AddrFrom4([4]byte(b)), true
-	case family == IPv6Unicast && (len(b) == 16 || len(b) == 2*16):
+	case len(b) == 16 || len(b) == 2*16: // of IPv4 routes by RFC 8950 §3
 		return netip.AddrFrom16([16]byte(b[:16])), true
 	}
 	return netip.Addr{}, false

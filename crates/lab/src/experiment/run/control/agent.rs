@@ -59,7 +59,7 @@ impl Agent {
         let mut text = common("border", &border.router_id(), border.address(), directory);
         let _ = write!(
             text,
-            "[router]\nbest_paths = {best_paths}\n\
+            "[router]\nbest_paths = {best_paths}\n[import]\nmartians = true\n\
              [srv6]\nlocator = \"{}\"\ninterfaces = [\"csp\"]\n",
             border.locator()
         );

@@ -136,6 +136,7 @@ fn neighbor(address: &str, asn: u32, opens: Opens, families: &[&str]) -> String 
 fn border(number: u8, side: Side, transit: u32) -> String {
     format!(
         "[router]\nbest_paths = true\nannounce = [\"2001:db8:5::/48\"]\n\
+         [import]\nmartians = true\n\
          [srv6]\nlocator = \"2001:db8:b{number}::/48\"\ninterfaces = [\"csp\"]\n\
          [[reflector]]\nname = \"rr\"\naddress = \"{REFLECTOR}\"\n\
          local_address = \"2001:db8:5::b{number}\"\n\
