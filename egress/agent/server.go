@@ -157,8 +157,8 @@ func (s *Server) handle(event speaker.Event) {
 		s.planner.Learned(e)
 	case speaker.VPNWithdrawn:
 		s.planner.Withdrawn(e)
-	case speaker.EndOfRIB:
-		s.planner.EndOfRIB(e.Family)
+	case speaker.VPNSettled:
+		s.planner.Settled(e.RD)
 	}
 }
 

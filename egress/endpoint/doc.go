@@ -8,7 +8,7 @@
 //
 // # Restarts
 //
-// A planner starts from the kernel's state, so that traffic goes on. What
-// reflectors do not confirm until their End-of-RIB, or until the caller's patience
-// ends ([Planner.Expire]), goes.
+// A planner starts from the kernel's state, so that traffic goes on. Routes that are not
+// confirmed go when those of their path are complete ([Planner.Settled]), or when the
+// caller's patience ends ([Planner.Expire]).
 package endpoint

@@ -100,6 +100,15 @@ func (p *path) withdraw(prefix netip.Prefix) {
 	}
 }
 
+// expire withdraws the routes that nobody has confirmed.
+func (p *path) expire() {
+	for prefix, was := range p.routes.All() {
+		if was.stale {
+			p.withdraw(prefix)
+		}
+	}
+}
+
 // requeue plans every route anew.
 func (p *path) requeue() {
 	for prefix, was := range p.routes.All() {

@@ -137,21 +137,17 @@ func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
 	}
 }
 
-// EndOfRIB says that a reflector has sent all of a family: stale routes go.
-func (p *Planner) EndOfRIB(family speaker.Family) {
-	p.expire(func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == (family == speaker.VPNv4) })
+// Settled says that a path's routes are complete: stale ones go.
+func (p *Planner) Settled(rd srv6.RouteDistinguisher) {
+	if state := p.byRD[rd]; state != nil {
+		state.expire()
+	}
 }
 
 // Expire ends the patience with the state of a former run.
-func (p *Planner) Expire() { p.expire(func(netip.Prefix) bool { return true }) }
-
-func (p *Planner) expire(concerns func(netip.Prefix) bool) {
+func (p *Planner) Expire() {
 	for _, state := range p.paths {
-		for prefix, was := range state.routes.All() {
-			if was.stale && concerns(prefix) {
-				state.withdraw(prefix)
-			}
-		}
+		state.expire()
 	}
 }
 

@@ -158,7 +158,7 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// TestRestart keeps confirmed routes and removes the rest at the End-of-RIB.
+// TestRestart keeps confirmed routes and removes the rest when the path's routes are complete.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	r := route(1, "2001:db8:b1:1::", speaker.Attributes{})
@@ -170,15 +170,15 @@ func TestRestart(t *testing.T) {
 	if len(w.sids(1)) != 3 {
 		t.Errorf("a restart interrupts what was there: the table is %v", w.sids(1))
 	}
-	w.planner.EndOfRIB(speaker.VPNv6)
+	w.planner.Settled(rd(2))
 	w.flush()
-	if got := w.sids(1); len(got) != 2 || got["2001:db8:d::/48"] != "" {
-		t.Errorf("after the End-of-RIB of VPNv6 the table is %v", got)
+	if got := w.sids(1); len(got) != 3 {
+		t.Errorf("when another path's routes are complete the table is %v", got)
 	}
-	w.planner.Expire()
+	w.planner.Settled(rd(1))
 	w.flush()
 	if got := w.sids(1); len(got) != 1 {
-		t.Errorf("when patience ends the table is %v", got)
+		t.Errorf("when the path's routes are complete the table is %v", got)
 	}
 	w.planner.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes("2001:db8:c::/48")})
 	w.flush()

@@ -45,6 +45,10 @@ type Config struct {
 	// StaleTime is how long VPN routes stay when the last reflector is lost, as in
 	// RFC 4724 §4.2. Zero withdraws them at once.
 	StaleTime time.Duration
+	// SettleTime is how long nothing must come for a route distinguisher, after a
+	// reflector's End-of-RIB, until its routes count as complete. It may last twice as
+	// long. Default 1 s.
+	SettleTime time.Duration
 	// AnnounceOnly ignores the VPN routes of reflectors, as a border does, which would get
 	// those of all others. [VPNLearned] and [VPNWithdrawn] never come, and
 	// sessions that we open do not parse such routes, malformed or not. End-of-RIB is
@@ -63,7 +67,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-const defaultEndOfRIBTime = 30 * time.Second
+const (
+	defaultEndOfRIBTime = 30 * time.Second
+	defaultSettleTime   = time.Second
+)
 
 func (c Config) withDefaults() Config {
 	if c.Port == 0 {
@@ -71,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.EndOfRIBTime == 0 {
 		c.EndOfRIBTime = defaultEndOfRIBTime
+	}
+	if c.SettleTime == 0 {
+		c.SettleTime = defaultSettleTime
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

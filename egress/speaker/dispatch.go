@@ -34,9 +34,12 @@ type dispatcher struct {
 	lastRoute  *VPNRoute
 	// refused ends a session of GoBGP's.
 	refused func(address netip.Addr, reason string)
-	// patience numbers the waits for a lost reflector; waiting: the last one still runs.
-	patience int
-	waiting  bool
+	// patience numbers the waits for a lost reflector; waiting: the last one still runs, and
+	// prolongs: a reflector that was in sync since is worth another one.
+	patience          int
+	waiting, prolongs bool
+	// settling: routes of reflectors may be incomplete, which is looked at from time to time.
+	settling bool
 }
 
 // report is one call of GoBGP's watcher; exactly one field is set.
@@ -213,7 +216,9 @@ func (d *dispatcher) up(ctx context.Context, s *peerState, up PeerUp) {
 	s.ended = nil
 	s.families = up.Families
 	if s.reflects(d.config.AS) {
-		d.vpn.Up(s.neighbor.Name)
+		name := s.neighbor.Name
+		session := d.vpn.Up(name)
+		d.after(d.config.StaleTime, func(context.Context) { d.vpn.Mature(name, session) })
 	}
 	d.emit(ctx, up)
 	number := s.number
@@ -241,10 +246,10 @@ func (d *dispatcher) down(ctx context.Context, s *peerState) {
 // waitForReflectors starts the time for which stale routes stay. A reflector
 // that comes and goes without ever being in sync does not prolong it.
 func (d *dispatcher) waitForReflectors(ctx context.Context) {
-	if d.waiting || !d.vpn.HasStale() {
+	if d.waiting && !d.prolongs || !d.vpn.HasStale() {
 		return
 	}
-	d.waiting = true
+	d.waiting, d.prolongs = true, false
 	d.patience++
 	number := d.patience
 	d.after(d.config.StaleTime, func(ctx context.Context) {
@@ -252,6 +257,23 @@ func (d *dispatcher) waitForReflectors(ctx context.Context) {
 			d.waiting = false
 			d.emitVPN(ctx, d.vpn.Expire())
 		}
+	})
+}
+
+// settle has the routes of reflectors looked at until they are complete.
+func (d *dispatcher) settle() {
+	if d.settling || !d.vpn.Unsettled() {
+		return
+	}
+	d.settling = true
+	d.after(d.config.SettleTime, func(ctx context.Context) {
+		d.settling = false
+		changes, complete := d.vpn.Settle()
+		d.emitVPN(ctx, changes)
+		for _, rd := range complete {
+			d.emit(ctx, VPNSettled{RD: rd})
+		}
+		d.settle()
 	})
 }
 
@@ -278,8 +300,9 @@ func (d *dispatcher) familyEnded(ctx context.Context, s *peerState, f Family, im
 	}
 	s.ended = append(s.ended, f)
 	if f.VPN() && !slices.ContainsFunc(s.families, func(f Family) bool { return f.VPN() && !slices.Contains(s.ended, f) }) {
-		d.waiting = false
-		d.emitVPN(ctx, d.vpn.Synced(s.neighbor.Name))
+		d.vpn.Synced(s.neighbor.Name)
+		d.prolongs = true
+		d.settle()
 	}
 	d.emit(ctx, EndOfRIB{Peer: s.neighbor.Name, Family: f, Implied: implied})
 }

@@ -104,6 +104,12 @@ type VPNWithdrawn struct {
 	Prefixes []netip.Prefix
 }
 
+// VPNSettled says that the VPN routes of a distinguisher are complete. A reflector that has
+// sent its End-of-RIB has some, and none has come for [Config.SettleTime].
+type VPNSettled struct {
+	RD srv6.RouteDistinguisher
+}
+
 // BestPath says which path BGP prefers for a unicast prefix, when
 // [Config.BestPaths] is set. Peer is empty when none is left, or the path is
 // our own.
@@ -132,4 +138,5 @@ func (Faulty) event()         {}
 func (EndOfRIB) event()       {}
 func (VPNLearned) event()     {}
 func (VPNWithdrawn) event()   {}
+func (VPNSettled) event()     {}
 func (BestPath) event()       {}

@@ -57,6 +57,9 @@ func startSpeaker(t testing.TB, address netip.Addr, config Config) *testSpeaker 
 	if config.Logger == nil {
 		config.Logger = testLogger(t)
 	}
+	if config.SettleTime == 0 {
+		config.SettleTime = time.Hour // its event would come between others
+	}
 	s, err := Start(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)

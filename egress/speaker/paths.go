@@ -100,6 +100,7 @@ func (d *dispatcher) vpnChanged(ctx context.Context, s *peerState, paths []*apiu
 		changes = d.vpn.Set(changes, s.neighbor.Name, key, route, usable && !p.Withdrawal)
 	}
 	d.emitVPN(ctx, changes)
+	d.settle()
 }
 
 // router is our own router.
@@ -123,6 +124,7 @@ func (d *dispatcher) updated(ctx context.Context, s *peerState, u *wire.Update) 
 	if u.EndOfRIB != 0 {
 		d.familyEnded(ctx, s, u.EndOfRIB, false)
 	}
+	d.settle()
 }
 
 // peerUpdated takes an UPDATE of an egress peer from a session of package session. Routes that

@@ -175,7 +175,7 @@ func vpnNLRIs(t testing.TB, rd srv6.RouteDistinguisher, prefixes []netip.Prefix)
 }
 
 func TestReflectorsCrashAndComeBack(t *testing.T) {
-	s, dial := startWithReflectors(t, Config{StaleTime: time.Hour})
+	s, dial := startWithReflectors(t, Config{StaleTime: time.Hour, SettleTime: 500 * time.Millisecond})
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	first, second := dial(0), dial(1)
 	prefixes := bgptest.Prefixes6(1, 10)
@@ -186,6 +186,8 @@ func TestReflectorsCrashAndComeBack(t *testing.T) {
 	collect(s, len(prefixes))
 	expect[EndOfRIB](s)
 	expect[EndOfRIB](s) // the second reflector said nothing new
+	expect[VPNSettled](s)
+	expect[VPNSettled](s)
 	first.conn.Close()
 	expect[PeerDown](s)
 	s.quiet(300 * time.Millisecond) // the second still has the routes
@@ -195,14 +197,48 @@ func TestReflectorsCrashAndComeBack(t *testing.T) {
 
 	first = dial(0)
 	first.send(vpnMessage(t, id.RD, route, prefixes[:7]))
-	s.quiet(300 * time.Millisecond)
+	s.quiet(time.Second)
 	first.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
+	expect[EndOfRIB](s)
 	gone := expect[VPNWithdrawn](s)
 	slices.SortFunc(gone.Prefixes, netip.Prefix.Compare)
 	if gone.RD != id.RD || show(gone.Prefixes) != show(prefixes[7:]) {
 		t.Errorf("after the reflector came back %v of %s went, want %v", gone.Prefixes, gone.RD, prefixes[7:])
 	}
+	if settled := expect[VPNSettled](s); settled.RD != id.RD {
+		t.Errorf("the routes of %s are complete, want %s", settled.RD, id.RD)
+	}
+}
+
+// TestReflectorReturnsBeforeItsBorders has a reflector restart, to which one of two borders
+// comes back after its End-of-RIB, and the other one never.
+func TestReflectorReturnsBeforeItsBorders(t *testing.T) {
+	s, dial := startWithReflectors(t, Config{StaleTime: 10 * time.Second, SettleTime: 100 * time.Millisecond})
+	late, route := testRoute(t, s.at.Addr(), "late", srv6.EndDT6, 64601)
+	lost, lostRoute := testRoute(t, s.at.Addr(), "lost", srv6.EndDT6, 64601)
+	prefixes := bgptest.Prefixes6(1, 10)
+	reflector := dial(0)
+	reflector.send(vpnMessage(t, late.RD, route, prefixes))
+	reflector.send(vpnMessage(t, lost.RD, lostRoute, prefixes))
+	collect(s, len(prefixes))
+	collect(s, len(prefixes))
+	reflector.conn.Close()
+	expect[PeerDown](s)
+
+	reflector = dial(0)
+	reflector.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
 	expect[EndOfRIB](s)
+	s.quiet(500 * time.Millisecond)
+	reflector.send(vpnMessage(t, late.RD, route, prefixes[:7]))
+	gone := expect[VPNWithdrawn](s)
+	slices.SortFunc(gone.Prefixes, netip.Prefix.Compare)
+	if gone.RD != late.RD || show(gone.Prefixes) != show(prefixes[7:]) {
+		t.Errorf("when the border was back %v of %s went, want %v", gone.Prefixes, gone.RD, prefixes[7:])
+	}
+	expect[VPNSettled](s)
+	if gone := expect[VPNWithdrawn](s); gone.RD != lost.RD || len(gone.Prefixes) != len(prefixes) {
+		t.Errorf("at the end of the stale time %d routes of %s went, want those of the lost border", len(gone.Prefixes), gone.RD)
+	}
 }
 
 func TestStaleRoutesGo(t *testing.T) {

@@ -12,8 +12,11 @@ import (
 // Table merges the VPN routes that several reflectors announce.
 //
 // A route lives as long as one reflector has it. The routes of a lost reflector are kept as
-// stale while no other is in sync (RFC 4724 §4.2). They go when one is, or by
-// [Table.Expire].
+// stale (RFC 4724 §4.2), unless another one has been in sync for long ([Table.Mature]).
+//
+// A reflector that has restarted sends its End-of-RIB when some borders have not come back
+// to it yet. So End-of-RIB ends nothing by itself. The stale routes of a distinguisher go
+// when it has come back and is complete ([Table.Settle]), all others by [Table.Expire].
 type Table struct {
 	reflectors []*adjRIBIn
 }
@@ -22,13 +25,26 @@ type Table struct {
 type adjRIBIn struct {
 	name string
 	up   bool
-	// synced is set from End-of-RIB to the session's end.
-	synced bool
+	// synced is set from End-of-RIB to the session's end, mature by [Table.Mature].
+	synced, mature bool
 	// session numbers sessions; a record of an earlier one is stale.
 	session uint32
 	stale   int
 	routes  map[srv6.RouteDistinguisher]map[routeKey]record
+	// back are the distinguishers with a route of this session, and unsettled counts those
+	// that may be incomplete.
+	back      map[srv6.RouteDistinguisher]progress
+	unsettled int
 }
+
+// progress is how complete the routes of a distinguisher are in a session.
+type progress uint8
+
+const (
+	arriving progress = iota // some have come since the last [Table.Settle]
+	quiet                    // none has
+	settled
+)
 
 // routeKey is a netip.Prefix in 24 bytes without a pointer: the table of a
 // border with four full peers has 800,000 of them.
@@ -71,16 +87,28 @@ func (t *Table) reflector(name string) *adjRIBIn {
 		}
 	}
 	r := &adjRIBIn{name: name, routes: make(map[srv6.RouteDistinguisher]map[routeKey]record)}
+	r.back = make(map[srv6.RouteDistinguisher]progress)
 	t.reflectors = append(t.reflectors, r)
 	return r
 }
 
-// Up begins a session: the routes of the last one stay, as stale.
-func (t *Table) Up(name string) {
+// Up begins a session, and returns its number: the routes of the last one stay, as stale.
+func (t *Table) Up(name string) (session uint32) {
 	r := t.reflector(name)
-	r.up, r.synced = true, false
+	r.up, r.synced, r.mature = true, false, false
 	r.session++
 	r.stale = r.count()
+	clear(r.back)
+	r.unsettled = 0
+	return r.session
+}
+
+// Mature says that a session has lasted for the stale time. All borders that live have come
+// back to the reflector by then, so that it knows of every route.
+func (t *Table) Mature(name string, session uint32) {
+	if r := t.reflector(name); r.up && r.session == session {
+		r.mature = true
+	}
 }
 
 // Set takes one route of a reflector, and appends the changes that follow from it. usable
@@ -112,6 +140,7 @@ func (t *Table) learn(name string, n wire.NLRI, route unique.Handle[wire.VPNRout
 		r.stale--
 	}
 	table[key] = record{route: route, session: r.session}
+	r.arrived(n.RD)
 	after, _ := t.lookup(n.RD, key)
 	return Change{n, after}, !had || before != after
 }
@@ -131,12 +160,23 @@ func (t *Table) withdraw(name string, n wire.NLRI) (Change, bool) {
 	return Change{n, after}, had && (!has || before != after)
 }
 
-// Down ends a session. With another reflector in sync its routes go at once;
-// the changes of the merged view are returned.
+// arrived notes a route of this session.
+func (r *adjRIBIn) arrived(rd srv6.RouteDistinguisher) {
+	switch was, known := r.back[rd]; {
+	case !known:
+		r.unsettled++
+		r.back[rd] = arriving
+	case was == quiet:
+		r.back[rd] = arriving
+	}
+}
+
+// Down ends a session. With another reflector that knows of every route its routes go at
+// once; the changes of the merged view are returned.
 func (t *Table) Down(name string) []Change {
 	changes := t.demote(t.reflector(name))
 	for _, other := range t.reflectors {
-		if other.synced {
+		if other.synced && other.mature {
 			return append(changes, t.Expire()...)
 		}
 	}
@@ -161,15 +201,46 @@ func (t *Table) demote(r *adjRIBIn) []Change {
 			}
 		}
 	}
-	r.up, r.synced = false, false
+	r.up, r.synced, r.mature = false, false, false
 	r.stale = r.count()
 	return changes
 }
 
-// Synced says that a reflector has sent all its routes: those still stale are removed.
-func (t *Table) Synced(name string) []Change {
-	t.reflector(name).synced = true
-	return t.Expire()
+// Synced says that a reflector has sent all the routes that it has.
+func (t *Table) Synced(name string) { t.reflector(name).synced = true }
+
+// Unsettled reports whether [Table.Settle] is to be called some time from now.
+func (t *Table) Unsettled() bool {
+	return slices.ContainsFunc(t.reflectors, func(r *adjRIBIn) bool { return r.synced && r.unsettled > 0 })
+}
+
+// Settle finds the distinguishers of reflectors in sync of which no route has come since
+// the last but one call. Their routes are complete: those still stale are removed. The
+// distinguishers are returned as well, each once for each session.
+func (t *Table) Settle() (changes []Change, complete []srv6.RouteDistinguisher) {
+	for _, r := range t.reflectors {
+		if !r.synced || r.unsettled == 0 {
+			continue
+		}
+		for rd, p := range r.back {
+			switch p {
+			case arriving:
+				r.back[rd] = quiet
+			case quiet:
+				r.back[rd] = settled
+				r.unsettled--
+				complete = append(complete, rd)
+			}
+		}
+	}
+	for _, rd := range complete {
+		for _, r := range t.reflectors {
+			if r.stale > 0 {
+				changes = t.purgeOne(changes, r, rd)
+			}
+		}
+	}
+	return changes, complete
 }
 
 // Expire removes everything stale.
@@ -194,20 +265,26 @@ func (t *Table) Forget(name string) []Change {
 // purge removes the stale routes of one reflector, and appends the changes that follow from
 // it.
 func (t *Table) purge(changes []Change, r *adjRIBIn) []Change {
-	for rd, table := range r.routes {
-		for key, rec := range table {
-			if !r.isStale(rec) {
-				continue
-			}
-			before, _ := t.lookup(rd, key)
-			r.remove(rd, key, rec)
-			change := Change{NLRI: wire.NLRI{RD: rd, Prefix: key.prefix()}}
-			if after, has := t.lookup(rd, key); !has {
-				changes = append(changes, change)
-			} else if after != before {
-				change.Route = after
-				changes = append(changes, change)
-			}
+	for rd := range r.routes {
+		changes = t.purgeOne(changes, r, rd)
+	}
+	return changes
+}
+
+// purgeOne is purge for one distinguisher.
+func (t *Table) purgeOne(changes []Change, r *adjRIBIn, rd srv6.RouteDistinguisher) []Change {
+	for key, rec := range r.routes[rd] {
+		if !r.isStale(rec) {
+			continue
+		}
+		before, _ := t.lookup(rd, key)
+		r.remove(rd, key, rec)
+		change := Change{NLRI: wire.NLRI{RD: rd, Prefix: key.prefix()}}
+		if after, has := t.lookup(rd, key); !has {
+			changes = append(changes, change)
+		} else if after != before {
+			change.Route = after
+			changes = append(changes, change)
 		}
 	}
 	return changes

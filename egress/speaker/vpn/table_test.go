@@ -12,8 +12,10 @@ import (
 )
 
 // Steps name a reflector (a, b) and its action: u up, e End-of-RIB, d down, f removed for
-// good. The action +1 announces route 1 for the prefix, and - withdraws it. The step x is the
-// end of the stale time. After each step stand the changes of the merged view: =1 for route
+// good. The action +1 announces route 1 for the prefix, *1 for another
+// prefix of the same distinguisher, and - withdraws it. The step m says that a session has lasted for the stale time.
+// The step x is the end of the stale time, and s looks for complete distinguishers: the
+// second one finds those of which nothing came since the first. After each step stand the changes of the merged view: =1 for route
 // 1, =0 for gone.
 func TestMergedView(t *testing.T) {
 	cases := []struct{ name, steps, want string }{
@@ -24,16 +26,22 @@ func TestMergedView(t *testing.T) {
 		{"second reflector says otherwise: the first counts", "au bu a+1 b+2 a-", "=1 =2"},
 		{"withdrawal of what was never announced", "au a-", ""},
 		{"lost reflector, none in sync: stays", "au a+1 ad", "=1"},
-		{"lost reflector, the other in sync has it", "au bu a+1 b+1 be ad", "=1"},
-		{"lost reflector, the other in sync has it otherwise", "au bu a+1 b+2 be ad", "=1 =2"},
-		{"lost reflector, the other in sync has it not", "au bu a+1 be ad", "=1 =0"},
-		{"lost reflector, the other not yet in sync", "au bu a+1 ad be", "=1 =0"},
+		{"lost reflector, the other in sync has it", "au bu a+1 b+1 be bm ad", "=1"},
+		{"lost reflector, the other in sync has it otherwise", "au bu a+1 b+2 be bm ad", "=1 =2"},
+		{"lost reflector, the other in sync has it not", "au bu a+1 be bm ad", "=1 =0"},
+		{"lost reflector, the other in sync has come up lately and has it not yet", "au bu a+1 be ad b+1 s s", "=1"},
+		{"lost reflector, the other not yet in sync", "au bu a+1 ad be s s x", "=1 =0"},
 		{"lost reflector, the other not yet in sync has it otherwise", "au bu a+1 b+2 ad be", "=1 =2"},
 		{"removed for good, the other has it otherwise", "au bu a+1 b+2 af", "=1 =2"},
 		{"fresh goes before stale", "au a+1 ad bu b+2", "=1 =2"},
 		{"fresh withdrawal ends stale, too", "au a+1 ad bu b-", "=1 =0"},
-		{"comes back with it", "au a+1 ad au a+1 ae", "=1"},
-		{"comes back without it", "au a+1 ad au ae", "=1 =0"},
+		{"comes back with it", "au a+1 ad au a+1 ae s s", "=1"},
+		{"comes back without it: its border may not be back", "au a+1 ad au ae s s", "=1"},
+		{"its border comes back later", "au a+1 ad au ae s s a+1 s s", "=1"},
+		{"its border does not come back", "au a+1 ad au ae s s x", "=1 =0"},
+		{"its border comes back with another one", "au a+1 ad au ae s s a*3 s s", "=1 =3 =0"},
+		{"its border still sends", "au a+1 ad au ae a*3 s a*4 s a+1 s s", "=1 =3 =4"},
+		{"its border comes back before End-of-RIB", "au a+1 ad au a*3 s s ae s s", "=1 =3 =0"},
 		{"comes back with it changed", "au a+1 ad au a+2 ae", "=1 =2"},
 		{"comes back, withdraws it", "au a+1 ad au a-", "=1 =0"},
 		{"stale time ends", "au a+1 ad x", "=1 =0"},
@@ -41,6 +49,7 @@ func TestMergedView(t *testing.T) {
 		{"removed for good", "au a+1 af", "=1 =0"},
 		{"removed for good, the other has it", "au bu a+1 b+1 af b-", "=1 =0"},
 		{"lost twice before End-of-RIB", "au a+1 ad au ad au a+1 ae", "=1"},
+		{"both restart in turn", "au bu a+1 b+1 am bm ad au ae bd bu b+1 be a+1 s s", "=1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,20 +74,28 @@ func applyStep(t *testing.T, table *Table, step string) []string {
 	rd := srv6.RouteDistinguisher{7: 1}
 	prefix := netip.MustParsePrefix("2001:db8::/32")
 	name, rest := step[:1], step[1:]
+	if strings.HasPrefix(rest, "*") {
+		prefix = netip.MustParsePrefix("2001:db9::/32")
+	}
 	switch {
 	case step == "x":
 		return shown(table.Expire())
+	case step == "s":
+		changes, _ := table.Settle()
+		return shown(changes)
 	case rest == "u":
 		table.Up(name)
+	case rest == "m":
+		table.Mature(name, table.reflector(name).session)
 	case rest == "e":
-		return shown(table.Synced(name))
+		table.Synced(name)
 	case rest == "d":
 		return shown(table.Down(name))
 	case rest == "f":
 		return shown(table.Forget(name))
 	case rest == "-":
 		return shown(table.Set(nil, name, wire.NLRI{RD: rd, Prefix: prefix}, unique.Handle[wire.VPNRoute]{}, false))
-	case rest[0] == '+':
+	case rest[0] == '+' || rest[0] == '*':
 		route := unique.Make(wire.VPNRoute{Attributes: wire.Attributes{MED: uint32(rest[1] - '0')}})
 		return shown(table.Set(nil, name, wire.NLRI{RD: rd, Prefix: prefix}, route, true))
 	default:

@@ -242,11 +242,14 @@ func (w *withdrawalWorld) reset(r int) {
 	w.table.Up(name)
 }
 
-// end is End-of-RIB: whatever is stale goes.
+// end is End-of-RIB and the end of the stale time: whatever is stale goes.
 func (w *withdrawalWorld) end(r int) {
 	clear(w.stale[0])
 	clear(w.stale[1])
-	w.apply(w.table.Synced(fuzzReflectors[r]))
+	name := fuzzReflectors[r]
+	w.table.Synced(name)
+	w.table.Mature(name, w.table.reflector(name).session)
+	w.apply(w.table.Expire())
 }
 
 // apply does the work of a reader of the changes.
