@@ -84,7 +84,7 @@ func (b *Border) prepare(h *host) error {
 	if err := h.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
 		return err
 	}
-	if err := h.anchor(loopbackMTU); err != nil {
+	if err := h.anchor(anchor, loopbackMTU); err != nil {
 		return err
 	}
 	for i := range b.config.Peers {

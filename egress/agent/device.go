@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -42,8 +43,29 @@ func (d *devices) mtu(key, name string) (uint32, error) {
 	return uint32(link.Attrs().MTU), nil
 }
 
-// isAnchor holds for either end of the anchor.
-func isAnchor(device string) bool { return device == anchor || device == anchor+"p" }
+// state returns the MTU of a device in bytes, and whether it is up with a carrier.
+func (d *devices) state(name string) (mtu uint32, up bool, err error) {
+	link, err := d.handle.LinkByName(name)
+	if err != nil {
+		return 0, false, err
+	}
+	const running = unix.IFF_UP | unix.IFF_LOWER_UP
+	a := link.Attrs()
+	return uint32(a.MTU), a.RawFlags&running == running, nil
+}
+
+// borderAnchor is the anchor of a server for the paths of one border. Its MTU is the path
+// MTU towards that border, so that one message changes it for 200,000 routes.
+func borderAnchor(border netip.Addr) string {
+	return fmt.Sprintf("%s%x", borderAnchorPrefix, border.As4())
+}
+
+const borderAnchorPrefix = "hksr"
+
+// isAnchor holds for either end of an anchor.
+func isAnchor(device string) bool {
+	return device == anchor || device == anchor+"p" || strings.HasPrefix(device, borderAnchorPrefix)
+}
 
 const vrfPrefix = "hkvrf"
 
@@ -53,7 +75,7 @@ func vrfName(table uint32) string { return fmt.Sprintf("%s%d", vrfPrefix, table)
 // isOwn recognizes our devices by the group that package kernel gives them. Another
 // program may use that number, too, so the name counts as well.
 func isOwn(a *netlink.LinkAttrs) bool {
-	return a.Group == uint32(kernel.Protocol) && (strings.HasPrefix(a.Name, anchor) || strings.HasPrefix(a.Name, vrfPrefix))
+	return a.Group == uint32(kernel.Protocol) && (isAnchor(a.Name) || strings.HasPrefix(a.Name, vrfPrefix))
 }
 
 // own returns the names of our devices.

@@ -74,14 +74,14 @@ func (h *host) restoreSource(ctx context.Context, source kernel.TunnelSource) er
 	return h.applier.Apply(ctx, []kernel.Op{{Verb: kernel.Replace, Object: source}})
 }
 
-func (h *host) anchor(mtu uint32) error {
-	h.made[anchor] = true
-	h.made[anchor+"p"] = true
+func (h *host) anchor(name string, mtu uint32) error {
+	h.made[name] = true
+	h.made[name+"p"] = true
 	if h.dry != nil {
-		fmt.Fprintf(h.dry, "# make the device %s with MTU %d, for SRv6 nexthops\n", anchor, mtu)
+		fmt.Fprintf(h.dry, "# make the device %s with MTU %d, for SRv6 nexthops\n", name, mtu)
 		return nil
 	}
-	return h.applier.EnsureAnchor(h.ctx, anchor, mtu)
+	return h.applier.EnsureAnchor(h.ctx, name, mtu)
 }
 
 func (h *host) vrf(table uint32) error {

@@ -2,11 +2,8 @@ package agent
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/netip"
 	"sync"
-	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -21,7 +18,12 @@ type Server struct {
 	*engine
 	config  *config.Server
 	planner *endpoint.Planner
-	mtu     uint32 // of inner packets, in bytes
+	applier *kernel.Applier
+	prober  *prober
+	// endProber ends the prober, which else would set the MTU of devices that are gone.
+	endProber func()
+	// mtus are those of outer packets to each border, in bytes; the engine's lock guards it.
+	mtus map[netip.Addr]uint32
 	// notifying is held while MPTCP is notified: the last notification has the newest state.
 	notifying sync.Mutex
 	subflows  subflows
@@ -32,7 +34,7 @@ type Server struct {
 // RunServer runs the agent of a content server until ctx ends, then removes the state that it
 // put into the kernel.
 func RunServer(ctx context.Context, c *config.Server, opts Options) error {
-	s := &Server{config: c, subflows: noSubflows{}}
+	s := &Server{config: c, subflows: noSubflows{}, endProber: func() {}}
 	s.engine = newEngine(&c.Common, config.RoleServer, opts, s)
 	return s.run(ctx, s)
 }
@@ -53,19 +55,26 @@ func (s *Server) check(h *host) error {
 	if err != nil {
 		return err
 	}
-	if s.config.SRv6.MTU != 0 {
-		underlay = uint32(s.config.SRv6.MTU)
+	if s.prober, err = newProber(s.config, underlay, s.log); err != nil {
+		return err
 	}
-	s.mtu = underlay - config.EncapOverhead
+	s.applier, s.mtus = h.applier, s.prober.currentMTUs()
 	return nil
 }
 
-// prepare makes the device for nexthops.
-func (s *Server) prepare(h *host) error { return h.anchor(s.mtu + config.EncapOverhead) }
+// prepare makes the devices for nexthops.
+func (s *Server) prepare(h *host) error {
+	for border, mtu := range s.mtus {
+		if err := h.anchor(borderAnchor(border), mtu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // load makes the planner continue from the kernel's state.
 func (s *Server) load(have kernel.State, h *host) error {
-	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: anchor}, have)
+	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: borderAnchor}, have)
 	if s.opts.DryRun != nil {
 		return nil
 	}
@@ -97,7 +106,7 @@ func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 		return nil, err
 	}
 	s.subflows = subflows
-	go s.watchBorders(ctx)
+	s.startProber(ctx)
 	return started, nil
 }
 
@@ -109,46 +118,9 @@ func (s *Server) newSubflows(ctx context.Context) (subflows, error) {
 }
 
 // stop withdraws the addresses announced to clients of MPTCP.
-func (s *Server) stop() error { return s.subflows.close() }
-
-// borderCheck is how often the way to borders is checked while there is no reflector.
-const borderCheck = time.Second
-
-// watchBorders takes paths out of use whose SID has no route, while there is no
-// reflector to say so.
-func (s *Server) watchBorders(ctx context.Context) {
-	d, err := openDevices()
-	if err != nil {
-		s.log.Error("watching the way to borders", "error", err)
-		return
-	}
-	defer d.close()
-	every(ctx, borderCheck, func() {
-		s.post(ctx, func(context.Context) { s.locked(func() { s.checkBorders(d) }) })
-	})
-}
-
-// unreachable blocks a path whose border cannot be reached.
-type unreachable struct{ sid netip.Addr }
-
-func (u unreachable) Error() string { return fmt.Sprintf("there is no route to its SID %s", u.sid) }
-
-func (s *Server) checkBorders(d *devices) {
-	lost := !s.sessions.anyUp(kindReflector)
-	for _, name := range s.planner.Names() {
-		v, _ := s.planner.View(name)
-		_, blocked := v.Blocked.(unreachable)
-		if !v.SID.IsValid() || (v.Blocked != nil && !blocked) || (!lost && !blocked) {
-			continue
-		}
-		_, _, err := d.route(net.IP(v.SID.AsSlice()), "")
-		switch {
-		case err != nil && lost && !blocked:
-			s.planner.Block(name, unreachable{v.SID})
-		case (err == nil || !lost) && blocked:
-			s.planner.Block(name, nil)
-		}
-	}
+func (s *Server) stop() error {
+	s.endProber()
+	return s.subflows.close()
 }
 
 func (s *Server) handle(event speaker.Event) {
@@ -209,7 +181,10 @@ func (s *Server) paths() []api.Path {
 		path := api.Path{
 			Name: name, Number: v.Config.Number, Border: v.Config.Border, Peer: v.Config.Peer,
 			Mark: v.Config.Mark, Addresses: v.Config.Addresses, Backup: v.Config.Backup, Table: v.Config.Table,
-			SID: v.SID, MTU: s.mtu, Reason: v.Reason, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}, State: api.Up,
+			SID: v.SID, MTU: s.innerMTU(v.Config.Border), Reason: v.Reason, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}, State: api.Up,
+		}
+		if v.Routed {
+			path.Probe = s.prober.probe(v.SID)
 		}
 		switch {
 		case !v.Up:
@@ -268,6 +243,7 @@ func (s *Server) routes(api.Session) api.Routes {
 
 func (s *Server) problems() []string {
 	all := append(s.subflows.problems(), s.planner.SharedSIDs()...)
+	all = append(all, s.prober.problems()...)
 	for _, name := range s.planner.Names() {
 		v, _ := s.planner.View(name)
 		all = append(all, v.Problems...)

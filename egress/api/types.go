@@ -118,10 +118,22 @@ type Path struct {
 	// MTU in bytes of packets that are sent over the path, SRv6's overhead taken off; 0
 	// where that is not known.
 	MTU uint32 `json:"mtu"`
+	// Probe is what probes through the SID find; absent at a border, without probes, and
+	// while the path has no routes.
+	Probe *Probe `json:"probe,omitempty"`
 	// Routes are the numbers of prefixes that the path reaches.
 	Routes Routes `json:"routes"`
 	// Drain is present while somebody drains the path.
 	Drain *Drain `json:"drain,omitempty"`
+}
+
+// Probe is the liveness of a path's SID, by probes.
+type Probe struct {
+	// State is "up", "down", or "unknown" while it has never answered: such a SID is not
+	// judged.
+	State string `json:"state"`
+	// RTT is the smoothed round-trip time in microseconds; 0 while it has never answered.
+	RTT uint32 `json:"rtt_us"`
 }
 
 // Routes counts prefixes by family.

@@ -300,15 +300,17 @@ func (p *Planner) locatorRoute() kernel.Route {
 	return kernel.Route{Prefix: p.config.SRv6.Locator, Table: kernel.MainTable, Type: kernel.Blackhole}
 }
 
-// base are the routes that catch the prefixes that the peer does not advertise. Without them a
-// lookup by VRF would go on to the main table.
+// base are the routes of a peer's table besides those that the peer advertises. They catch
+// all other prefixes: without them a lookup by VRF would go on to the main table. The SID
+// itself is an address of this machine there, so that servers can send probes through it
+// (see package oam). Behind a VRF the kernel would send its answers to the peer.
 func (p *Planner) base(state *peer) []kernel.Route {
 	kind := dropTypes[p.config.Kernel.Drop]
 	routes := []kernel.Route{{Prefix: allIPv6, Table: state.config.Table, Metric: math.MaxUint32, Type: kind}}
 	if p.opts.VRF(state.config) {
-		routes = append(routes, kernel.Route{Prefix: allIPv4, Table: state.config.Table, Metric: math.MaxUint32, Type: kind})
+		return append(routes, kernel.Route{Prefix: allIPv4, Table: state.config.Table, Metric: math.MaxUint32, Type: kind})
 	}
-	return routes
+	return append(routes, kernel.Route{Prefix: host(state.config.SID), Table: state.config.Table, Type: kernel.Delivery})
 }
 
 // local is the object behind a peer's open SID, without its number.

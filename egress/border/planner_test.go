@@ -21,7 +21,7 @@ func TestStepsInOrder(t *testing.T) {
 		want   []string
 	}{
 		{"a peer that comes up gets its SID", func(*world) {}, func(w *world) { w.up("a") },
-			[]string{"put [2001:db8:b1:1::/128 ::/0]", "announce [2001:db8:b1:1::/128]"}},
+			[]string{"put [2001:db8:b1:1::/128 2001:db8:b1:1::/128 ::/0]", "announce [2001:db8:b1:1::/128]"}},
 		{"a route is in the table before it is announced", func(w *world) { w.up("a") },
 			func(w *world) { w.learn("a", attributes(0), prefix(1)) },
 			[]string{"put [2001:db8:c01::/48]", "announce [2001:db8:c01::/48]"}},
@@ -45,12 +45,12 @@ func TestStepsInOrder(t *testing.T) {
 			func(w *world) { w.down("a") },
 			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:b1:1::/128]", "withdraw [2001:db8:c01::/48 2001:db8:c02::/48]",
 				"remove [2001:db8:c01::/48 2001:db8:c02::/48]",
-				"remove 1 nexthops [2001:db8:b1:1::/128 ::/0]", "remove 1 nexthops []"}},
+				"remove 1 nexthops [2001:db8:b1:1::/128 2001:db8:b1:1::/128 ::/0]", "remove 1 nexthops []"}},
 		{"a peer that flaps: nothing of the former session is left when its SID opens",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
 			func(w *world) { w.down("a"); w.up("a"); w.learn("a", attributes(0), prefix(2)) },
 			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:b1:1::/128]", "remove [2001:db8:c01::/48]",
-				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 ::/0]",
+				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 2001:db8:b1:1::/128 ::/0]",
 				"announce [2001:db8:b1:1::/128]", "announce [2001:db8:c02::/48]"}},
 		{"a path whose marker was withdrawn by mistake is announced again",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
@@ -81,6 +81,7 @@ func TestRoutesThatAreNotTaken(t *testing.T) {
 		{"too long", "2001:db8:c::/56"},
 		{"the default route", "::/0"},
 		{"IPv4 without VRF devices", "198.51.100.0/24"},
+		{"a prefix of the border's own locator", "2001:db8:b1::/48"},
 	} {
 		w := newWorld(t)
 		w.up("a")

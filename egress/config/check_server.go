@@ -15,6 +15,7 @@ func (d *decoder) checkServer(s *Server) {
 	sessions := d.newSessionChecker(&s.Common)
 	sessions.reflectors()
 	d.checkServerSRv6(s.SRv6)
+	d.checkProbe(s.Probe)
 	d.checkTables("kernel.tables", s.Kernel.Tables)
 	d.checkRulePriority(s.Kernel.RulePriority)
 	if s.Kernel.MarkMask == 0 {
@@ -67,6 +68,19 @@ func (d *decoder) checkServerSRv6(s ServerSRv6) {
 		if d.usable(source) && locator.Contains(s.TunnelSource) {
 			d.report(key, "locator %s holds this server's own address %s: locators are for SIDs alone", locator, s.TunnelSource)
 		}
+	}
+}
+
+func (d *decoder) checkProbe(p Probe) {
+	const shortest, longest = 10 * time.Millisecond, 10 * time.Second
+	if t := p.Interval; t != 0 && (t < shortest || t > longest) && !d.wrong["probe.interval"] {
+		d.report("probe.interval", "`interval` is %s: it must be %s to %s, or 0s for no probes", t, shortest, longest)
+	}
+	if (p.Lost < 3 || p.Lost > 100) && !d.wrong["probe.lost"] {
+		d.report("probe.lost", "`lost` is %d: it must be 3 to 100", p.Lost)
+	}
+	if (p.Hold < 0 || p.Hold > time.Minute) && !d.wrong["probe.hold"] {
+		d.report("probe.hold", "`hold` is %s: it must be 0s to 1m", p.Hold)
 	}
 }
 

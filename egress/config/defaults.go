@@ -30,6 +30,7 @@ func DefaultServer() Server {
 			SetSysctls:   true,
 		},
 		MPTCP:  MPTCP{Mode: MPTCPOff, Addresses: 2, Subflows: 4, AddAddrTimeout: time.Second},
+		Probe:  Probe{Interval: 40 * time.Millisecond, Lost: 5, Hold: time.Second, MTU: true},
 		Limits: Limits{RoutesPerPath: 1_500_000, Connections: 200_000},
 	}
 }

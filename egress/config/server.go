@@ -11,6 +11,7 @@ import (
 type Server struct {
 	Common
 	SRv6   ServerSRv6   `toml:"srv6"`
+	Probe  Probe        `toml:"probe"`
 	Kernel ServerKernel `toml:"kernel"`
 	MPTCP  MPTCP        `toml:"mptcp"`
 	Limits Limits       `toml:"limits"`
@@ -26,13 +27,28 @@ type ServerSRv6 struct {
 	// TunnelSource is the outer source address, the server's own default one.
 	// Needed.
 	TunnelSource netip.Addr `toml:"tunnel_source"`
-	// MTU of the way from here to the borders in bytes, outer header included;
-	// 0, written "auto", is that of Interface. Inner packets get 64 bytes less.
+	// MTU of the way from here to the borders in bytes, outer header included, at most that
+	// of Interface. 0, written "auto", follows Interface. Where probes show that larger
+	// packets than some size are lost, that size counts. Inner packets get 64 bytes less.
 	// Default "auto".
 	MTU MTU `toml:"mtu"`
 	// Locators of the borders. Routes with a SID elsewhere are refused.
 	// Default [], any.
 	Locators []netip.Prefix `toml:"locators"`
+}
+
+// Probe says how borders are probed through their SIDs.
+type Probe struct {
+	// Interval between probes of a border, 10ms to 10s; 0 for none. Default 40ms.
+	Interval time.Duration `toml:"interval"`
+	// Lost is the number of probes without an answer after which a path is out of use, 3
+	// to 100. Default 5.
+	Lost uint8 `toml:"lost"`
+	// Hold is how long a SID must answer before its path is used again. It doubles with
+	// each further failure within ten minutes, up to a minute. 0s to 60s. Default 1s.
+	Hold time.Duration `toml:"hold"`
+	// MTU: probes of larger sizes find the path MTU. Default true.
+	MTU bool `toml:"mtu"`
 }
 
 // MTU in bytes, or 0 for the interface's own.

@@ -66,7 +66,7 @@ func (b *batch) route(prefix netip.Prefix) {
 		return
 	}
 	b.set = append(b.set, prefix)
-	object, placed := b.planner.pool.Acquire(b.planner.object(prefix, want.Service.SID, 0))
+	object, placed := b.planner.pool.Acquire(b.planner.object(b.path, prefix, want.Service.SID, 0))
 	if !placed {
 		b.put.Nexthops = append(b.put.Nexthops, object)
 	}

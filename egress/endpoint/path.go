@@ -15,7 +15,10 @@ type path struct {
 	// blocked is why the path's routes must not be in use, nil when they may.
 	blocked error
 	// lost: the border has withdrawn the path as a whole.
-	lost  bool
+	lost bool
+	// dead is why packets to the SID are lost, nil when they are not known to be. Routes stay
+	// in the table meanwhile.
+	dead  error
 	drain bool
 	// entered: the rules that lead into the table are in the kernel.
 	entered bool
@@ -48,7 +51,10 @@ type route struct {
 }
 
 // usable reports whether packets may take the path.
-func (p *path) usable() bool { return p.blocked == nil && !p.lost }
+func (p *path) usable() bool { return p.blocked == nil && !p.lost && p.dead == nil }
+
+// confirmed reports whether a reflector announces the path now.
+func (p *path) confirmed() bool { return p.count.ipv6+p.count.ipv4 > 0 }
 
 // inUse reports whether packets take the path.
 func (p *path) inUse() bool { return p.usable() && p.routes.Len() > 0 }

@@ -16,9 +16,9 @@ import (
 
 // Options of a [Planner].
 type Options struct {
-	// Anchor is the device that SRv6 nexthops hang on; see
-	// [kernel.Applier.EnsureAnchor].
-	Anchor string
+	// Anchor returns the device that the SRv6 nexthops of a border's paths hang on; see
+	// [kernel.Applier.EnsureAnchor]. Its MTU is that of the way to the border.
+	Anchor func(border netip.Addr) string
 }
 
 // Planner turns VPN routes into kernel changes. It does no I/O and is not safe for
@@ -54,7 +54,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	}
 	for _, r := range have.Routes {
 		state, object := byTable[r.Table], objects[r.Nexthop]
-		if state == nil || object != p.object(r.Prefix, object.SID, object.ID) || !p.trusted(object.SID) {
+		if state == nil || object != p.object(state, r.Prefix, object.SID, object.ID) || !p.trusted(object.SID) {
 			continue
 		}
 		p.pool.Use(r.Nexthop)
@@ -66,9 +66,9 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 }
 
 // object is the nexthop of a path's routes.
-func (p *Planner) object(prefix netip.Prefix, sid netip.Addr, id kernel.NexthopID) kernel.Nexthop {
+func (p *Planner) object(state *path, prefix netip.Prefix, sid netip.Addr, id kernel.NexthopID) kernel.Nexthop {
 	return kernel.Nexthop{
-		ID: id, Family: kernel.FamilyOf(prefix.Addr()), Device: p.opts.Anchor, Encap: kernel.Encap, SID: sid,
+		ID: id, Family: kernel.FamilyOf(prefix.Addr()), Device: p.opts.Anchor(state.config.Border), Encap: kernel.Encap, SID: sid,
 	}
 }
 
@@ -162,6 +162,14 @@ func (p *Planner) Block(name string, reason error) {
 	state.blocked = reason
 	if changed {
 		state.requeue()
+	}
+}
+
+// SetDead takes a path out of use whose SID packets do not get to, in one step: its routes
+// stay in the table and are kept up to date. A nil reason ends that.
+func (p *Planner) SetDead(name string, reason error) {
+	if state := p.paths[name]; state != nil {
+		state.dead = reason
 	}
 }
 

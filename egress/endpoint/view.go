@@ -20,8 +20,10 @@ type View struct {
 	Draining, ByBorder bool
 	// Reason for the state, a sentence.
 	Reason string
-	// Blocked is the last argument of [Planner.Block].
-	Blocked error
+	// Routed: it has routes and nothing of BGP or the kernel keeps it out of use.
+	Routed bool
+	// Confirmed: a reflector announces it now. Else its routes are from a former run.
+	Confirmed bool
 	// SID of the path; the zero address until one is announced.
 	SID netip.Addr
 	// IPv6 and IPv4 count the prefixes that the path reaches.
@@ -37,12 +39,13 @@ func (p *Planner) View(name string) (View, bool) {
 		return View{}, false
 	}
 	c := state.count
-	v := View{Config: state.config, SID: state.sid, Blocked: state.blocked, IPv6: c.ipv6, IPv4: c.ipv4}
+	v := View{Config: state.config, SID: state.sid, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
 	v.Up = state.inUse()
+	v.Routed = state.blocked == nil && !state.lost && state.routes.Len() > 0
 	v.Reason = state.reason(v)
-	if state.blocked != nil {
+	if state.blocked != nil || state.dead != nil && !state.lost && state.routes.Len() > 0 {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
 	}
 	if refused := len(state.refused); refused > 0 {
@@ -86,6 +89,8 @@ func (p *path) reason(v View) string {
 		return p.blocked.Error()
 	case p.lost:
 		return "its border has lost the peer"
+	case p.dead != nil && p.routes.Len() > 0:
+		return p.dead.Error()
 	case p.routes.Len() == 0:
 		return "no reflector has a route of the path"
 	case p.drain:

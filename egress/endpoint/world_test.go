@@ -68,7 +68,7 @@ func (w *world) start() {
 	for _, n := range w.nexthops {
 		have.Nexthops = append(have.Nexthops, n)
 	}
-	w.planner = endpoint.New(w.config, endpoint.Options{Anchor: "anchor"}, have)
+	w.planner = endpoint.New(w.config, endpoint.Options{Anchor: func(netip.Addr) string { return "anchor" }}, have)
 	clear(w.routes)
 	clear(w.nexthops)
 	clear(w.rules)

@@ -45,6 +45,9 @@ func (r Route) command(verb Verb, protocol uint8) string {
 	if verb != Delete && r.Nexthop != 0 {
 		c.word("nhid %d", r.Nexthop)
 	}
+	if verb != Delete && r.Type == Delivery {
+		c.word("dev lo")
+	}
 	c.word("table %d", r.Table)
 	if r.Metric != 0 {
 		c.word("metric %d", r.Metric)
@@ -59,7 +62,7 @@ func (r Route) command(verb Verb, protocol uint8) string {
 	return c.String()
 }
 
-var typeWords = map[RouteType]string{Blackhole: "blackhole", Unreachable: "unreachable"}
+var typeWords = map[RouteType]string{Blackhole: "blackhole", Unreachable: "unreachable", Delivery: "local"}
 
 func (n Nexthop) command(verb Verb, protocol uint8) string {
 	c := begin(n.Family, "nexthop", verb)

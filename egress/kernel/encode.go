@@ -18,6 +18,9 @@ const (
 	rtaEncap    = 22
 	maxLifespan = 0xffffffff
 
+	// loopbackIndex is that of `lo` in each network namespace (LOOPBACK_IFINDEX).
+	loopbackIndex = 1
+
 	seg6IPTunnelSRH   = 1
 	seg6ModeEncap     = 1
 	seg6ModeEncapRed  = 3
@@ -102,6 +105,9 @@ func (e *encoder) route(r Route, verb Verb) {
 	if verb != Delete {
 		if r.Nexthop != 0 {
 			e.batch.Uint32(rtaNhID, uint32(r.Nexthop))
+		}
+		if r.Type == Delivery {
+			e.batch.Uint32(unix.RTA_OIF, loopbackIndex)
 		}
 		e.routeMetrics(r, family)
 	}

@@ -77,6 +77,8 @@ const (
 	Blackhole RouteType = unix.RTN_BLACKHOLE
 	// Unreachable drops the packet and answers with ICMP "no route".
 	Unreachable RouteType = unix.RTN_UNREACHABLE
+	// Delivery is to this machine, as for an address of its own (type local). IPv6 only.
+	Delivery RouteType = unix.RTN_LOCAL
 )
 
 // Route is one entry of a routing table. Table, prefix and metric are its key: a

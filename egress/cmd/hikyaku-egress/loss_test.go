@@ -60,7 +60,7 @@ func TestMarks(t *testing.T) {
 	mark := func() string {
 		return l.server.IP("-6 route get " + clientAddr + " mark 0x680002")
 	}
-	if out := mark(); !strings.Contains(out, "hikyaku-srv6") {
+	if out := mark(); !strings.Contains(out, "hksrc0000201") {
 		t.Errorf("a marked packet to the client takes %s", out)
 	}
 	l.command(1, "withdraw "+clientPrefix)

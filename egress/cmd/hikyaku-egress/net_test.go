@@ -63,7 +63,7 @@ func expectNothing(t *testing.T, name string, ns *netnstest.NS) {
 	for command, mark := range map[string]string{
 		"-6 route show table all": "proto 200", "-4 route show table all": "proto 200",
 		"-6 rule show": "proto 200", "-4 rule show": "proto 200", "nexthop show": "proto 200",
-		"addr show": "2001:db8:5::a", "link show": "hikyaku-srv6", "sr tunsrc show": plainAddr,
+		"addr show": "2001:db8:5::a", "link show": "group 200", "sr tunsrc show": plainAddr,
 	} {
 		for line := range strings.Lines(ns.IP(command)) {
 			if strings.Contains(line, mark) {

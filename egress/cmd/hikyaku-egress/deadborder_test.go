@@ -1,0 +1,131 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hikyaku/egress/api"
+	"hikyaku/egress/netnstest"
+)
+
+// probed waits until all paths answer probes.
+func (l *lab) probed() {
+	l.t.Helper()
+	for n := range l.transits {
+		l.eventually(path(n)+" answers probes", func() bool { return l.probe(n) == "up" })
+	}
+}
+
+// probe is the state of a path by probes.
+func (l *lab) probe(n int) string {
+	p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(n))
+	if err != nil || p.Probe == nil {
+		return ""
+	}
+	return p.Probe.State
+}
+
+// dialMarked connects to the client's echo from the server's plain address, by a path's mark.
+func (l *lab) dialMarked(n int) net.Conn {
+	l.t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(plainAddr)}, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		controlled := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_MARK, 0x680001+n)
+		})
+		if controlled != nil {
+			return controlled
+		}
+		return err
+	}}
+	var conn net.Conn
+	var err error
+	l.server.Do(func() { conn, err = dialer.Dial("tcp", net.JoinHostPort(clientAddr, strconv.Itoa(echoPort))) })
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// exchange sends bytes through an echo and waits for them.
+func exchange(t *testing.T, conn net.Conn, size int) {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(netnstest.Deadline))
+	go conn.Write(make([]byte, size))
+	if _, err := io.ReadFull(conn, make([]byte, size)); err != nil {
+		t.Fatalf("echoing %d bytes: %v", size, err)
+	}
+}
+
+// TestDeadBorder has a border lose all packets to its SIDs, while its BGP session stays up.
+func TestDeadBorder(t *testing.T) {
+	l := running(t)
+	l.probed()
+	conn := l.dialMarked(1)
+	exchange(t, conn, 1000)
+	const lossy = "pref 1 iif srv to 2001:db8:b1::/48 blackhole"
+	l.border.IP("-6 rule add " + lossy)
+	began := time.Now()
+	for n := range l.transits {
+		l.eventually("a dead border's "+path(n)+" is down", func() bool { return l.state(l.serverAPI, path(n)) == api.Down })
+	}
+	t.Logf("found dead after %s", time.Since(began))
+	exchange(t, conn, 100_000) // goes plain
+	sessions, err := api.NewClient(l.serverAPI).Sessions(t.Context())
+	if err != nil || !sessions[0].Up {
+		t.Errorf("the reflector's session has ended, too: %+v, %v", sessions, err)
+	}
+	status, err := api.NewClient(l.serverAPI).Status(t.Context())
+	if err != nil || !strings.Contains(fmt.Sprint(status.Problems), "does not answer probes") {
+		t.Errorf("problems %q, %v", status.Problems, err)
+	}
+	if !hasRoute(l.server, 10002, netip.MustParsePrefix(clientPrefix)) {
+		t.Error("the table of a dead path was cleared: its return would take long")
+	}
+	l.border.IP("-6 rule del " + lossy)
+	for n := range l.transits {
+		l.eventually(path(n)+" is back", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
+		l.expectTransit(epe(n), n)
+	}
+	exchange(t, conn, 100_000)
+}
+
+// TestSmallHop has a link on the way to the border lose packets that the server's own link
+// takes, without a message, before the start and while a connection is open.
+func TestSmallHop(t *testing.T) {
+	const room = 4 // more than its MTU, for a VLAN tag, does a veth device take
+	l := newLab(t)
+	l.border.IP("link set srv mtu 1550")
+	l.run()
+	mtu := func(want uint32) func() bool {
+		return func() bool {
+			p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(1))
+			return err == nil && p.MTU == want
+		}
+	}
+	l.eventually("the path MTU at the start is found", mtu(1550+room-64))
+	conn := l.dialMarked(1)
+	exchange(t, conn, 1_000_000)
+	status, err := api.NewClient(l.serverAPI).Status(t.Context())
+	if err != nil || !strings.Contains(fmt.Sprint(status.Problems), "more than 1554 bytes do not get there") {
+		t.Errorf("problems %q, %v", status.Problems, err)
+	}
+	l.border.IP("link set srv mtu 1400")
+	exchange(t, conn, 1_000_000)
+	l.eventually("a smaller path MTU is found", mtu(1400+room-64))
+	l.server.IP("link set eth0 mtu 1380")
+	l.eventually("a smaller link is followed", mtu(1380-64))
+	exchange(t, conn, 1_000_000)
+	l.border.IP("link set srv mtu 1600")
+	l.server.IP("link set eth0 mtu 1600")
+	l.eventually("a larger link is followed", mtu(1600-64))
+	exchange(t, conn, 1_000_000)
+}
