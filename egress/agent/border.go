@@ -27,6 +27,7 @@ type Border struct {
 	vrf map[string]bool
 	// best has, in a dry run, BGP's preference: a peer for each prefix.
 	best map[netip.Prefix]string
+	host hostWatch
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
 	// caches have the RPKI's data.
@@ -81,7 +82,8 @@ func (b *Border) check(h *host) error {
 
 // prepare makes devices and sysctls fit.
 func (b *Border) prepare(h *host) error {
-	if err := h.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
+	b.host.sysctls = b.sysctls()
+	if err := h.sysctls(b.config.Kernel.SetSysctls, b.host.sysctls); err != nil {
 		return err
 	}
 	if err := h.anchor(anchor, loopbackMTU); err != nil {
@@ -181,6 +183,9 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	}
 	close(started)
 	go b.watchNextHops(ctx)
+	if b.opts.DryRun == nil {
+		go b.watchHost(ctx)
+	}
 	b.speaker = s
 	if b.opts.DryRun != nil {
 		b.speaker = mute{Speaker: s, out: b.opts.DryRun}

@@ -36,5 +36,6 @@ func (b *Border) problems() []string {
 				"IPv6 works", name))
 		}
 	}
-	return append(append(all, b.caches.problems()...), b.withheld()...)
+	all = append(append(all, b.host.trouble...), b.caches.problems()...)
+	return append(all, b.withheld()...)
 }

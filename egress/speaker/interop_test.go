@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,15 +102,42 @@ var frr = daemon{
 	},
 }
 
+var bird = daemon{
+	name: "bird", binary: "bird",
+	config: func(at netip.AddrPort, clients []netip.Addr) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "router id %s;\nlog stderr all;\nvpn6 table vpn6s;\nvpn4 table vpn4s;\nprotocol device {}\n", at.Addr())
+		for i, c := range clients {
+			fmt.Fprintf(&b, "protocol bgp c%d {\n local %s port %d as %d;\n neighbor %s as %d;\n passive on;\n", i, at.Addr(), at.Port(), ownAS, c, ownAS)
+			fmt.Fprintf(&b, " rr client;\n rr cluster id %s;\n multihop;\n", at.Addr())
+			for _, f := range []string{"vpn6", "vpn4"} {
+				fmt.Fprintf(&b, " %s mpls { table %ss; import all; export all; };\n", f, f)
+			}
+			fmt.Fprintf(&b, "}\n")
+		}
+		return b.String()
+	},
+	args: func(_ netip.AddrPort, dir, config string) []string {
+		return []string{"-f", "-c", config, "-s", filepath.Join(dir, "ctl")}
+	},
+}
+
 // start runs the daemon until the test ends, or skips the test without it.
 func (d daemon) start(t *testing.T, clients ...netip.Addr) netip.AddrPort {
+	t.Helper()
+	address := loopback()
+	at := netip.AddrPortFrom(address, freePort(t, address))
+	d.startAt(t, at, clients...)
+	return at
+}
+
+// startAt is start on an address, and returns a function that kills the daemon.
+func (d daemon) startAt(t *testing.T, at netip.AddrPort, clients ...netip.Addr) (kill func()) {
 	t.Helper()
 	binary, err := exec.LookPath(d.binary)
 	if err != nil {
 		t.Skipf("SKIPPED, sessions with %s are not tested: %v", d.name, err)
 	}
-	address := loopback()
-	at := netip.AddrPortFrom(address, freePort(t, address))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config")
 	if err := os.WriteFile(config, []byte(d.config(at, clients)), 0o644); err != nil {
@@ -122,14 +150,78 @@ func (d daemon) start(t *testing.T, clients ...netip.Addr) netip.AddrPort {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", d.name, err)
 	}
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		cancel()
 		_ = cmd.Wait() // killed on purpose
+	})
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Logf("%s said:\n%s", d.name, log.String())
 		}
 	})
-	return at
+	return kill
+}
+
+func TestRestartsOfGoBGPDaemon(t *testing.T) { testReflectorRestarts(t, gobgpd) }
+
+func TestRestartsOfFRR(t *testing.T) { testReflectorRestarts(t, frr) }
+
+func TestRestartsOfBIRD(t *testing.T) { testReflectorRestarts(t, bird) }
+
+// testReflectorRestarts kills the daemon and starts it again, some times. One of two borders
+// comes back to it when the server has had its End-of-RIB for long. No path may be lost.
+func testReflectorRestarts(t *testing.T, d daemon) {
+	if !inNamespace(t) {
+		return
+	}
+	serverAt, soonAt, lateAt, address := loopback(), loopback(), loopback(), loopback()
+	at := netip.AddrPortFrom(address, freePort(t, address))
+	kill := d.startAt(t, at, serverAt, soonAt, lateAt)
+	neighbor := func(local netip.Addr, retry time.Duration) Neighbor {
+		return Neighbor{
+			Name: "rr", Address: at.Addr(), Port: at.Port(), AS: ownAS, LocalAddress: local,
+			Families: []Family{VPNv6, VPNv4}, ConnectRetry: retry,
+		}
+	}
+	const settle = 200 * time.Millisecond
+	server := startSpeaker(t, serverAt, Config{StaleTime: time.Minute, SettleTime: settle})
+	soon, late := startSpeaker(t, soonAt, Config{}), startSpeaker(t, lateAt, Config{})
+	prefixes := bgptest.Prefixes6(1, 50)
+	for _, border := range []*testSpeaker{soon, late} {
+		id, route := testRoute(t, border.at.Addr(), "transit", srv6.EndDT6, 64601)
+		route.Attributes.NextHop = netip.MustParseAddr("2001:db8::1")
+		if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes}); err != nil {
+			t.Fatal(err)
+		}
+		go discardEvents(border)
+	}
+	server.connect(neighbor(serverAt, 200*time.Millisecond))
+	soon.connect(neighbor(soonAt, 200*time.Millisecond))
+	late.connect(neighbor(lateAt, 5*time.Second))
+	settled := func() {
+		t.Helper()
+		for seen := map[srv6.RouteDistinguisher]bool{}; len(seen) < 2; {
+			switch e := server.next().(type) {
+			case VPNSettled:
+				seen[e.RD] = true
+			case VPNWithdrawn:
+				t.Fatalf("%s: %d routes of %s are withdrawn", d.name, len(e.Prefixes), e.RD)
+			}
+		}
+	}
+	settled()
+	for range 3 {
+		kill()
+		skipTo[PeerDown](server, nil)
+		kill = d.startAt(t, at, serverAt, soonAt, lateAt)
+		settled()
+	}
+}
+
+func discardEvents(s *testSpeaker) {
+	for range s.Events() {
+	}
 }
 
 func TestReflectedByGoBGPDaemon(t *testing.T) { testReflector(t, gobgpd) }

@@ -129,3 +129,41 @@ func TestSmallHop(t *testing.T) {
 	l.eventually("a larger link is followed", mtu(1600-64))
 	exchange(t, conn, 1_000_000)
 }
+
+// problem reports whether an agent's status has a problem with this text.
+func problem(socket, text string) func() bool {
+	return func() bool {
+		status, err := api.NewClient(socket).Status(context.Background())
+		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), text)
+	}
+}
+
+// TestOthersChangeTheHost changes, beneath the agents, sysctls and links that they need.
+func TestOthersChangeTheHost(t *testing.T) {
+	l := running(t)
+	l.probed()
+	const file = "/proc/sys/net/ipv6/conf/srv/seg6_enabled"
+	l.border.Sysctl("net.ipv6.conf.srv.seg6_enabled", "0")
+	l.eventually("the border sets seg6_enabled back", func() bool { return strings.TrimSpace(l.border.Run("cat", file)) == "1" })
+
+	l.server.IP("link set eth0 down")
+	l.eventually("the server reports its link", problem(l.serverAPI, "the interface eth0 (srv6.interface) is down"))
+	l.eventually("so does the border", problem(l.borderAPI, "the interface srv (srv6.interfaces) is down"))
+	l.eventually("the paths are down", func() bool { return l.state(l.serverAPI, path(0)) == api.Down })
+	l.serverAgent.kill()
+	l.startServer()
+	l.eventually("a server that starts reports its link", problem(l.serverAPI, "the interface eth0 (srv6.interface) is down"))
+	l.server.IP("link set eth0 up")
+	l.server.IP("addr replace " + plainAddr + "/64 dev eth0 nodad")
+	l.server.IP("-6 route replace default via 2001:db8:5::1")
+	for n := range l.transits {
+		l.eventually("the paths are back", func() bool { return l.ping(epe(n)) })
+	}
+	l.eventually("the problem is over", func() bool { return !problem(l.serverAPI, "is down")() })
+
+	l.server.IP("-6 route add unreachable 2001:db8:b1::/48")
+	l.eventually("a SID without a route is not used", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
+	l.eventually("the operator learns why", problem(l.serverAPI, "there is no route to its SID 2001:db8:b1:2::"))
+	l.server.IP("-6 route del unreachable 2001:db8:b1::/48")
+	l.eventually("and is used with one", func() bool { return l.state(l.serverAPI, path(1)) == api.Up })
+}
