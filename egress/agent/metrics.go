@@ -47,6 +47,19 @@ var (
 		"1 for the state that the path is in.", []string{"path", "state"}, nil)
 	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",
 		"Prefixes that the path reaches.", []string{"path", "family"}, nil)
+	pathMTU = prometheus.NewDesc("hikyaku_egress_path_mtu_bytes",
+		"MTU of packets that are sent over the path, SRv6's overhead taken off.", []string{"path"}, nil)
+	pathAnswers = prometheus.NewDesc("hikyaku_egress_path_answers",
+		"1 while the path's SID answers probes, 0 while it does not any more; absent while it has never answered.",
+		[]string{"path"}, nil)
+	pathRTT = prometheus.NewDesc("hikyaku_egress_path_rtt_seconds",
+		"Smoothed round-trip time of probes through the path's SID.", []string{"path"}, nil)
+	borderProbesSent = prometheus.NewDesc("hikyaku_egress_border_probes_sent_total",
+		"Probes that were sent through SIDs of the border, sizes for the path MTU included.", []string{"border"}, nil)
+	borderProbesAnswered = prometheus.NewDesc("hikyaku_egress_border_probes_answered_total",
+		"Probes that were answered.", []string{"border"}, nil)
+	borderFailures = prometheus.NewDesc("hikyaku_egress_border_failures_total",
+		"Times that SIDs of the border have stopped to answer; those together count once.", []string{"border"}, nil)
 	readiness = prometheus.NewDesc("hikyaku_egress_ready",
 		"1 when all sessions that are up have sent everything once.", nil, nil)
 )
@@ -56,8 +69,11 @@ type collector struct{ engine *engine }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal,
-		refusedRoutes, refusedTotal, originRoutes, cacheUp, cacheVRPs, pathState, pathRoutes, readiness} {
+	for _, d := range []*prometheus.Desc{
+		sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal, refusedRoutes, refusedTotal, originRoutes,
+		cacheUp, cacheVRPs, pathState, pathRoutes, pathMTU, pathAnswers, pathRTT,
+		borderProbesSent, borderProbesAnswered, borderFailures, readiness,
+	} {
 		out <- d
 	}
 }
@@ -109,6 +125,20 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(pathRoutes, float64(p.Routes.IPv6), p.Name, "ipv6")
 		gauge(pathRoutes, float64(p.Routes.IPv4), p.Name, "ipv4")
+		if p.MTU != 0 {
+			gauge(pathMTU, float64(p.MTU), p.Name)
+		}
+		if p.Probe.State == "up" || p.Probe.State == "down" {
+			gauge(pathAnswers, number(p.Probe.State == "up"), p.Name)
+			gauge(pathRTT, float64(p.Probe.RTT)/1e6, p.Name)
+		}
+	}
+	if server, ok := e.role.(*Server); ok {
+		for _, b := range server.prober.perBorder() {
+			counter(borderProbesSent, b.sent, b.border.String())
+			counter(borderProbesAnswered, b.answered, b.border.String())
+			counter(borderFailures, b.failures, b.border.String())
+		}
 	}
 	gauge(readiness, number(e.sessions.ready()))
 }

@@ -74,15 +74,15 @@ func (s *Server) setMTU(border netip.Addr, mtu uint32) error {
 // innerMTU is the MTU of inner packets to a border, in bytes.
 func (s *Server) innerMTU(border netip.Addr) uint32 { return s.mtus[border] - config.EncapOverhead }
 
-// probe is what is known of a path's SID, nil without probes.
-func (p *prober) probe(sid netip.Addr) *api.Probe {
+// probe is what is known of a path's SID, zero without probes.
+func (p *prober) probe(sid netip.Addr) api.Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn == nil {
-		return nil
+		return api.Probe{}
 	}
 	v := p.monitor.View(sid)
-	return &api.Probe{State: v.State.String(), RTT: uint32(v.RTT.Microseconds())}
+	return api.Probe{State: v.State.String(), RTT: uint32(v.RTT.Microseconds())}
 }
 
 // borderProbes are the numbers of one border.

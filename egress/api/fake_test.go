@@ -33,6 +33,7 @@ func newFake() *fake {
 			Border: border, Peer: 1, Mark: 0x680001, Table: 10001, MTU: 1536,
 			Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:5::a1"), netip.MustParseAddr("198.51.100.161")},
 			SID:       netip.MustParseAddr("2001:db8:b1:1::"), Routes: Routes{IPv6: 200000, IPv4: 3},
+			Probe: Probe{State: "up", RTT: 210},
 		},
 		{
 			Name: "transit-b", Number: 2, State: Down, Reason: "no border announces it", Since: start,

@@ -120,7 +120,7 @@ type Path struct {
 	MTU uint32 `json:"mtu"`
 	// Probe is what probes through the SID find; absent at a border, without probes, and
 	// while the path has no routes.
-	Probe *Probe `json:"probe,omitempty"`
+	Probe Probe `json:"probe,omitzero"`
 	// Routes are the numbers of prefixes that the path reaches.
 	Routes Routes `json:"routes"`
 	// Drain is present while somebody drains the path.

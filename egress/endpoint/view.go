@@ -113,19 +113,25 @@ type Reach struct {
 
 // Lookup returns the paths that reach all of a prefix, by name, each with its longest
 // route. It also returns the one that plain packets take, where BGP's attributes decide
-// that.
+// that. This may be one to whose SID packets are lost: BGP does not know that yet.
 func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
+	var announced []Reach
 	for _, name := range p.Names() {
 		state := p.paths[name]
-		if !state.usable() {
+		if state.blocked != nil || state.lost {
 			continue
 		}
 		prefix, r, ok := state.routes.Longest(client, func(r route) bool { return r.want != nil })
-		if ok {
-			reaches = append(reaches, Reach{Path: name, Prefix: prefix, Route: r.want, Draining: r.draining || state.drain})
+		if !ok {
+			continue
+		}
+		reach := Reach{Path: name, Prefix: prefix, Route: r.want, Draining: r.draining || state.drain}
+		announced = append(announced, reach)
+		if state.dead == nil {
+			reaches = append(reaches, reach)
 		}
 	}
-	return reaches, bestOf(reaches)
+	return reaches, bestOf(announced)
 }
 
 // bestOf is BGP's decision process (RFC 4271 §9.1.2) as far as a server can follow. It

@@ -218,6 +218,8 @@ func initialState(c *Connection, paths []Path, routes Routes) PathState {
 	for _, path := range paths {
 		if slices.Contains(path.Addresses, c.Local.Addr().Unmap()) {
 			name, state = path.Name, path.State
+		} else if path.Name == name && path.State == PathDown {
+			state = PathDown // and BGP has not noticed yet
 		}
 	}
 	if slices.Contains(routes.Avoid, name) {

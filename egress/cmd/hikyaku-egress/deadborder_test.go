@@ -27,7 +27,7 @@ func (l *lab) probed() {
 // probe is the state of a path by probes.
 func (l *lab) probe(n int) string {
 	p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(n))
-	if err != nil || p.Probe == nil {
+	if err != nil {
 		return ""
 	}
 	return p.Probe.State

@@ -9,6 +9,8 @@ use super::{EgressId, EgressSet, Route};
 pub struct Candidates {
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
     pub plain_is: Option<EgressId>,
+    /// The egress route that plain packets take is dead, as probes show, and BGP has not noticed yet.
+    pub plain_is_dead: bool,
     /// The egress routes that are up and reach the client. Draining ones are not among them.
     pub egresses: EgressSet,
     /// The egress routes that are used only while all others stall, and never explored.
@@ -28,6 +30,7 @@ impl Default for Candidates {
     fn default() -> Self {
         Self {
             plain_is: None,
+            plain_is_dead: false,
             egresses: EgressSet::EMPTY,
             backup: EgressSet::EMPTY,
             mptcp: Mptcp::None,
@@ -39,8 +42,8 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// The routes over a single egress route that may be chosen. Plain is none of them where the operator's policy
-    /// says `steered` and an egress route that it allows is up.
+    /// The routes over a single egress route that may be chosen. While an egress route that the operator's policy
+    /// allows is up, plain is none of them in two cases: the policy says `steered`, or plain packets are lost.
     #[must_use]
     pub fn singles(&self) -> Singles {
         let egresses = self.egresses.and(self.allowed);
@@ -51,7 +54,7 @@ impl Candidates {
                 egresses,
             },
             Mode::Adaptive => Singles {
-                plain: true,
+                plain: !self.plain_is_dead || egresses.is_empty(),
                 egresses: egresses.without(self.plain_is.into_iter().collect()),
             },
         }

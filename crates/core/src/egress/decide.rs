@@ -127,7 +127,10 @@ impl Domain for Rules<'_> {
     }
 
     fn held_back(&self) -> Option<Route> {
-        (self.candidates.mode == Mode::Adaptive).then_some(Route::Plain)
+        let candidates = self.candidates;
+        let is_open =
+            candidates.mode == Mode::Adaptive && candidates.singles().contains(Route::Plain);
+        is_open.then_some(Route::Plain)
     }
 
     /// Nothing: how much is known differs from route to route.
@@ -170,9 +173,14 @@ impl Rules<'_> {
     /// The route that the configuration or the operator's policy names.
     fn named(&self) -> Option<Pick<Self>> {
         let candidates = self.candidates;
+        let instead = if candidates.plain_is_dead {
+            self.usual()
+        } else {
+            Route::Plain
+        };
         let pinned = |route: Option<Route>| match route {
             Some(route) => (route, Reason::Pinned(route)),
-            None => (Route::Plain, Reason::Barred(RouteBar::Missing)),
+            None => (instead, Reason::Barred(RouteBar::Missing)),
         };
         Some(match (&self.policy.route, candidates.mode) {
             (RoutePolicy::Plain, _) => pinned(Some(Route::Plain)),

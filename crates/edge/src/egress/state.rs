@@ -222,6 +222,10 @@ impl State {
         let backup = self.those(|path| path.backup);
         Candidates {
             plain_is: reach.plain_is,
+            plain_is_dead: reach
+                .plain_is
+                .and_then(|id| self.path(id))
+                .is_some_and(Path::is_dead),
             egresses: reach.paths.and(self.those(is_up)),
             backup: backup.iter().chain(by_policy.iter()).collect(),
             mptcp,
@@ -251,6 +255,35 @@ mod tests {
     use serde_json::json;
 
     use super::State;
+
+    #[test]
+    fn plain_is_dead_with_the_path_that_it_takes() {
+        let path = |state: &str, probe: &str| {
+            let path = json!({"name": "a", "state": state, "reason": "", "mark": 1,
+                              "addresses": [], "backup": false, "probe": {"state": probe, "rtt_us": 9}});
+            serde_json::from_value(path).unwrap()
+        };
+        let mut state = State::default();
+        state.put_path(path("up", "up"));
+        state.usable = true;
+        let lookup = json!({"client": "2001:db8::/48", "best": "a", "paths": [], "policies": []});
+        let answer = state.answer(&serde_json::from_value(lookup).unwrap());
+        let client = "2001:db8::1".parse().unwrap();
+        let is_dead = |state: &State| {
+            let mptcp = hikyaku_core::egress::Mptcp::None;
+            state
+                .candidates(Some(&answer), client, "bulk", mptcp, None)
+                .plain_is_dead
+        };
+        assert!(!is_dead(&state));
+        state.put_path(path("down", "unknown"));
+        assert!(
+            !is_dead(&state),
+            "BGP has taken it away, and plain elsewhere"
+        );
+        state.put_path(path("down", "down"));
+        assert!(is_dead(&state));
+    }
 
     #[test]
     fn a_path_that_comes_takes_the_place_of_one_that_is_away() {

@@ -147,6 +147,27 @@ pub(crate) struct Path {
     /// To be used only where there is no other.
     #[serde(default)]
     pub(crate) backup: bool,
+    /// What probes find out; `None` where there are none.
+    #[serde(default)]
+    pub(crate) probe: Option<Probe>,
+}
+
+impl Path {
+    /// Whether probes show that its packets are lost, whatever BGP says.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state == EgressState::Down
+            && self
+                .probe
+                .as_ref()
+                .is_some_and(|probe| probe.state == "down")
+    }
+}
+
+/// What probes find out about a path.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Probe {
+    /// `up`, `down` or `unknown`.
+    state: String,
 }
 
 /// An operator's rule for some clients. Answers to lookups say which rule holds for a client; the fields

@@ -38,6 +38,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ),
     ("crowd", include_str!("../../../../experiments/crowd.toml")),
     (
+        "epe-dead-border",
+        include_str!("../../../../experiments/epe-dead-border.toml"),
+    ),
+    (
         "epe-fail",
         include_str!("../../../../experiments/epe-fail.toml"),
     ),

@@ -271,6 +271,41 @@ fn operators_have_the_last_word() {
     }
 }
 
+/// Packets that go plain are lost in a border that is dead, until BGP notices.
+#[test]
+fn nobody_stays_on_plain_while_its_border_is_dead() {
+    let others: EgressSet = [OTHER, THIRD].into_iter().collect();
+    // policy.route, hold-back share, the routes that are up, expected route
+    let cases = [
+        ("adaptive", 0.0, others, STEERED),
+        ("adaptive", 1.0, others, STEERED),
+        ("transit-a", 0.0, others, STEERED),
+        ("plain", 0.0, others, PLAIN),
+        ("adaptive", 0.0, EgressSet::EMPTY, PLAIN),
+    ];
+    for (route, holdback, egresses, want) in cases {
+        let mut world = World::with(PolicyConfig {
+            route: route.parse().unwrap(),
+            exploration: 0.0,
+            holdback,
+            ..PolicyConfig::default()
+        });
+        world.see(CLIENT, PLAIN, 20, 90, 30);
+        world.candidates = Candidates {
+            plain_is_dead: true,
+            egresses,
+            named: Some(BEST),
+            mptcp: Mptcp::None,
+            ..world.candidates
+        };
+        let decision = world.decide(CLIENT, Criterion::Goodput);
+        assert_eq!(
+            decision.route, want,
+            "{route} with a hold-back of {holdback}: {decision:?}"
+        );
+    }
+}
+
 #[test]
 fn the_hold_back_group_stays_on_plain() {
     let mut world = World::with(PolicyConfig {

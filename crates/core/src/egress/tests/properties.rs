@@ -39,6 +39,7 @@ prop_compose! {
 prop_compose! {
     fn candidates()(
         plain_is in proptest::option::of(egress()),
+        plain_is_dead: bool,
         egresses in egresses(),
         backup in egresses(),
         mptcp in (0usize..4),
@@ -48,7 +49,7 @@ prop_compose! {
     ) -> Candidates {
         let mode = [Mode::Adaptive, Mode::Plain, Mode::Steered, Mode::Aggregated][mode];
         let mptcp = [Mptcp::None, Mptcp::Refused, Mptcp::Taken, Mptcp::Drawn][mptcp];
-        Candidates { plain_is, egresses, backup, mptcp, mode, allowed, named }
+        Candidates { plain_is, plain_is_dead, egresses, backup, mptcp, mode, allowed, named }
     }
 }
 

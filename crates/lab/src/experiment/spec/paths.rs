@@ -39,6 +39,10 @@ pub enum Event {
     Pause,
     /// Both links pause together, as the client's own link would.
     PauseAll,
+    /// The border forwards no packet of the content AS any more. Its BGP sessions stay up.
+    DeadBorder,
+    /// The cable between border 2 and the content AS is pulled, on the path by transit B.
+    UnpluggedBorder,
 }
 
 /// Length of a [pause](Event::Pause) of a link.

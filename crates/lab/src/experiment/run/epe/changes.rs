@@ -38,7 +38,15 @@ pub(super) fn changes(
             });
             0
         }
-        Some(Event::PeerDown | Event::Drain | Event::Flap | Event::Policy) | None => 0,
+        Some(
+            Event::PeerDown
+            | Event::Drain
+            | Event::Flap
+            | Event::Policy
+            | Event::DeadBorder
+            | Event::UnpluggedBorder,
+        )
+        | None => 0,
     };
     for (pair, links) in changes.iter_mut().zip(links).take(pausing) {
         let rate = links.rate().map(|rate| rate.to_string());

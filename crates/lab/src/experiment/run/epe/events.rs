@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::super::error::{Attempt, RunError};
 use super::super::measured::Measured;
 use super::api::Agent;
+use super::border::DeadBorder;
 use super::config::GOBGP_API;
 use super::{Side, TestBed};
 use crate::experiment::spec::Event;
@@ -53,11 +54,13 @@ impl RunningEvent {
             }
             let begun = Instant::now();
             action.set(true)?;
+            let noticed = action.await_notice(&ended);
             let done = Instant::now();
             let gone_on = action.go_on(&ended);
             // The test bed belongs to another job next.
             action.set(false)?;
             gone_on?;
+            noticed?;
             Ok(Some([begun, done]))
         };
         let thread = thread::Builder::new()
@@ -78,7 +81,8 @@ impl RunningEvent {
     }
 
     /// Undoes the event and records its effect. After a peer's loss it counts the bytes that still
-    /// came by that peer. After a policy it measures the time until content came by the other path.
+    /// came by that peer. After a policy it measures the time until content came by the other path,
+    /// and after a border's death the time until the content server's agent noticed.
     ///
     /// # Errors
     /// If the event could not be done or undone.
@@ -101,6 +105,9 @@ impl RunningEvent {
             Event::Policy => {
                 let took = followed(&carried, begun).unwrap_or_else(|| begun.elapsed());
                 measured.metric("moved_ms", took.as_secs_f64() * 1e3);
+            }
+            Event::DeadBorder | Event::UnpluggedBorder => {
+                measured.metric("detected_ms", (done - begun).as_secs_f64() * 1e3);
             }
             Event::Blackhole | Event::Drain | Event::Flap | Event::Pause | Event::PauseAll => {}
         }
@@ -138,6 +145,8 @@ enum Action {
     Drain { border: Agent, flaps: bool },
     /// A policy at the content server's agent moves all clients to the path by transit B.
     Policy { server: Agent },
+    /// A border loses the packets of the content AS.
+    Border(DeadBorder),
 }
 
 impl Action {
@@ -157,6 +166,16 @@ impl Action {
             Event::Policy => Self::Policy {
                 server: bed.agent("server"),
             },
+            Event::DeadBorder => Self::Border(DeadBorder::forwarding(bed)),
+            Event::UnpluggedBorder => Self::Border(DeadBorder::unplugged(bed)),
+        }
+    }
+
+    /// Waits until the content server's agent has noticed a dead border.
+    fn await_notice(&self, ended: &Receiver<()>) -> Result<(), RunError> {
+        match self {
+            Self::Border(border) => border.await_notice(ended),
+            _ => Ok(()),
         }
     }
 
@@ -191,6 +210,7 @@ impl Action {
                 };
                 done.map(drop)
             }
+            Self::Border(border) => border.set(on),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod api;
 mod arrivals;
+mod border;
 mod changes;
 mod config;
 mod events;
