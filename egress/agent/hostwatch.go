@@ -13,7 +13,7 @@ import (
 // Other software changes them without a word to the agent.
 type hostWatch struct {
 	sysctls []sysctl
-	// trouble are sentences on what is not as needed; the engine's lock guards it.
+	// trouble are sentences for the operator; the engine's lock guards it.
 	trouble []string
 }
 
@@ -45,8 +45,8 @@ func (b *Border) watchHost(ctx context.Context) {
 	}
 }
 
-// checkSysctls sets back what others have changed, where the agent may, and returns what is
-// wrong else.
+// checkSysctls sets sysctls back that others have changed. Where the agent may not, it returns
+// them as sentences.
 func (b *Border) checkSysctls() (trouble []string) {
 	for _, s := range b.host.sysctls {
 		value, err := os.ReadFile(s.path())

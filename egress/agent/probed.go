@@ -44,7 +44,7 @@ func (s *Server) probeTargets() []probeTarget {
 	return targets
 }
 
-// probed takes what the prober has found out.
+// probed takes new verdicts and path MTUs of the prober.
 func (s *Server) probed(verdicts map[string]error, mtus map[netip.Addr]uint32) {
 	for border, mtu := range mtus {
 		if err := s.setMTU(border, mtu); err != nil {
@@ -74,7 +74,7 @@ func (s *Server) setMTU(border netip.Addr, mtu uint32) error {
 // innerMTU is the MTU of inner packets to a border, in bytes.
 func (s *Server) innerMTU(border netip.Addr) uint32 { return s.mtus[border] - config.EncapOverhead }
 
-// probe is what is known of a path's SID, zero without probes.
+// probe returns the liveness of a path's SID, zero without probes.
 func (p *prober) probe(sid netip.Addr) api.Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 	"hikyaku/egress/pathmtu"
 )
 
-// prober watches the ways from a server to the borders of its paths: whether their SIDs
-// answer, whether there is a route to them, and how large packets may be.
+// prober watches the ways from a server to the borders of its paths. It finds out whether
+// their SIDs answer and have a route, and how large packets may be.
 //
-// One goroutine sends, reads and judges. It passes what has changed on to the agent's loop.
+// One goroutine sends, reads and judges. It passes changes on to the agent's loop.
 type prober struct {
 	config    *config.Server
 	log       *slog.Logger
@@ -38,7 +38,7 @@ type prober struct {
 	canaryHas bool   // one has come back
 	passed    map[string]error
 
-	// mu guards what others look at.
+	// mu guards the parts that others read.
 	mu      sync.Mutex
 	monitor *liveness.Monitor
 	targets []probeTarget
@@ -119,8 +119,8 @@ func (p *prober) ceiling(link uint32) uint32 {
 	return link
 }
 
-// run probes until ctx ends. targets returns the paths with a SID, and changed takes what has
-// become of a path.
+// run probes until ctx ends. targets returns the paths with a SID, and changed takes new
+// verdicts and path MTUs.
 func (p *prober) run(ctx context.Context, targets func() []probeTarget, changed func(verdicts map[string]error, mtus map[netip.Addr]uint32)) {
 	defer p.devices.close()
 	wait := restTick
@@ -181,7 +181,7 @@ func (p *prober) look(targets []probeTarget) {
 	}
 }
 
-// tick reads what has come, judges, and sends the next probes.
+// tick reads the answers, judges, and sends the next probes.
 func (p *prober) tick(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -322,8 +322,7 @@ func (p *prober) checkRoutes() {
 	}
 }
 
-// news returns the paths for which something else holds than what was returned before, with
-// why they are out of use, nil where they are not.
+// news returns the paths whose verdict is another one than in the last call.
 func (p *prober) news() map[string]error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 // Options of a [Planner].
 type Options struct {
-	// Anchor returns the device that the SRv6 nexthops of a border's paths hang on; see
-	// [kernel.Applier.EnsureAnchor]. Its MTU is that of the way to the border.
+	// Anchor returns the device for the SRv6 nexthops of a border's paths, with the MTU of
+	// the way to the border. See [kernel.Applier.EnsureAnchor].
 	Anchor func(border netip.Addr) string
 }
 
@@ -165,7 +165,7 @@ func (p *Planner) Block(name string, reason error) {
 	}
 }
 
-// SetDead takes a path out of use whose SID packets do not get to, in one step: its routes
+// SetDead takes a path out of use, in one step, since packets to its SID are lost. Its routes
 // stay in the table and are kept up to date. A nil reason ends that.
 func (p *Planner) SetDead(name string, reason error) {
 	if state := p.paths[name]; state != nil {

@@ -126,8 +126,8 @@ func (m *Monitor) add(t Target) {
 }
 
 // Tick says that all answers which have come were passed to [Monitor.Answered], and returns
-// the SIDs to probe now. starved says that the machine itself is late with its packets: the
-// time since the last tick then does not count, as does that beyond two intervals.
+// the SIDs to probe now. starved says that the machine itself is late with its packets. The
+// time since the last tick then does not count. Never do more than two intervals count.
 func (m *Monitor) Tick(now time.Time, starved bool) []netip.Addr {
 	if passed := now.Sub(m.last); !m.last.IsZero() && !starved && passed > 0 {
 		m.awake += min(passed, 2*m.config.Interval)
@@ -226,7 +226,7 @@ func (m *Monitor) Answered(addr netip.Addr, rtt time.Duration) {
 	}
 }
 
-// View is what is known of a SID.
+// View is the liveness of a SID.
 type View struct {
 	State State
 	// RTT of its probes, smoothed; 0 before the first answer.
@@ -235,7 +235,7 @@ type View struct {
 	Unanswered time.Duration
 }
 
-// View returns what is known of a SID.
+// View returns the liveness of a SID.
 func (m *Monitor) View(addr netip.Addr) View {
 	s := m.sids[addr]
 	if s == nil {

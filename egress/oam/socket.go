@@ -20,7 +20,7 @@ type Conn struct {
 	control    []byte
 }
 
-// Message is what came back: exactly one of Reply and TooBig is set.
+// Message is an answer: exactly one of Reply and TooBig is set.
 type Message struct {
 	Reply  *Token
 	TooBig *TooBig

@@ -1,4 +1,4 @@
-// Package oam sends probes through SRv6 SIDs, as data packets go, and reads what comes back
+// Package oam sends probes through SRv6 SIDs, as data packets go, and reads the answers
 // (RFC 9259).
 //
 // A probe is an ICMPv6 echo request (RFC 4443 §4.1) from this machine to the SID, put into

@@ -61,7 +61,7 @@ func (s *Search) MTU() uint32 { return s.mtu }
 // Ceiling returns the size that the first link allows.
 func (s *Search) Ceiling() uint32 { return s.ceiling }
 
-// SetCeiling says what the first link allows now.
+// SetCeiling sets the size that the first link allows.
 func (s *Search) SetCeiling(ceiling uint32) {
 	ceiling = max(ceiling, s.floor)
 	if ceiling == s.ceiling {
@@ -98,7 +98,7 @@ func (s *Search) begin(low uint32) {
 // is their round-trip time.
 func (s *Search) Tick(now time.Time, alive bool, rtt time.Duration) []uint32 {
 	if !alive {
-		// Nothing is learned from what is lost now.
+		// The loss of larger packets shows nothing now.
 		if s.begun {
 			s.sizes, s.sent = nil, 0
 		}

@@ -34,8 +34,8 @@ type dispatcher struct {
 	lastRoute  *VPNRoute
 	// refused ends a session of GoBGP's.
 	refused func(address netip.Addr, reason string)
-	// patience numbers the waits for a lost reflector; waiting: the last one still runs, and
-	// prolongs: a reflector that was in sync since is worth another one.
+	// patience numbers the waits for a lost reflector, and the last one still runs while
+	// waiting is set. A reflector that was in sync since is worth another wait: prolongs.
 	patience          int
 	waiting, prolongs bool
 	// settling: routes of reflectors may be incomplete, which is looked at from time to time.

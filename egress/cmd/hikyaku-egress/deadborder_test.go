@@ -99,7 +99,7 @@ func TestDeadBorder(t *testing.T) {
 }
 
 // TestSmallHop has a link on the way to the border lose packets that the server's own link
-// takes, without a message, before the start and while a connection is open.
+// takes. It does so without a message, before the start and while a connection is open.
 func TestSmallHop(t *testing.T) {
 	const room = 4 // more than its MTU, for a VLAN tag, does a veth device take
 	l := newLab(t)

@@ -13,9 +13,9 @@ import (
 
 // Steps name a reflector (a, b) and its action: u up, e End-of-RIB, d down, f removed for
 // good. The action +1 announces route 1 for the prefix, *1 for another
-// prefix of the same distinguisher, and - withdraws it. The step m says that a session has lasted for the stale time.
-// The step x is the end of the stale time, and s looks for complete distinguishers: the
-// second one finds those of which nothing came since the first. After each step stand the changes of the merged view: =1 for route
+// prefix of the same distinguisher, and - withdraws it. The step m says that a session has lasted for the stale time, and x is its end for
+// stale routes. The step s looks for complete distinguishers: the second one finds those of
+// which nothing came since the first. After each step stand the changes of the merged view: =1 for route
 // 1, =0 for gone.
 func TestMergedView(t *testing.T) {
 	cases := []struct{ name, steps, want string }{

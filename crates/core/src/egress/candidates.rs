@@ -42,8 +42,8 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// The routes over a single egress route that may be chosen. While an egress route that the operator's policy
-    /// allows is up, plain is none of them in two cases: the policy says `steered`, or plain packets are lost.
+    /// The routes over a single egress route that may be chosen. Plain is none of them where the operator's
+    /// policy says `steered`, or while plain packets are lost. An egress route that the policy allows must be up.
     #[must_use]
     pub fn singles(&self) -> Singles {
         let egresses = self.egresses.and(self.allowed);

@@ -81,8 +81,8 @@ impl RunningEvent {
     }
 
     /// Undoes the event and records its effect. After a peer's loss it counts the bytes that still
-    /// came by that peer. After a policy it measures the time until content came by the other path,
-    /// and after a border's death the time until the content server's agent noticed.
+    /// came by that peer. After a policy it measures the time until content came by the other path.
+    /// After a border's death it measures the time until the content server's agent noticed.
     ///
     /// # Errors
     /// If the event could not be done or undone.
