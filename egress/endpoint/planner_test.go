@@ -225,6 +225,39 @@ func TestLostAsAWhole(t *testing.T) {
 	}
 }
 
+// TestDeadPath takes a path out of use, and back, whose border is dead. Its table follows BGP
+// meanwhile, and plain packets still go there.
+func TestDeadPath(t *testing.T) {
+	const client, other = "2001:db8:c::/48", "2001:db8:d::/48"
+	w := newWorld(t)
+	w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", speaker.Attributes{}), client))
+	w.planner.Learned(learned(2, route(2, "2001:db8:b1:2::", speaker.Attributes{ASPath: speaker.NewASPath(64601, 64602)}), client))
+	w.flush()
+	w.planner.SetDead("a", errors.New("no answer"))
+	steps := w.planner.Flush("a", 9)
+	if len(steps) != 1 || len(steps[0].Change.Remove.Rules) != 4 || len(steps[0].Change.Remove.Routes) != 0 {
+		t.Errorf("the steps are %+v, want the removal of the rules alone", steps)
+	}
+	w.apply(steps[0].Change)
+	reaches, best := w.planner.Lookup(netip.MustParsePrefix(client))
+	if len(reaches) != 1 || reaches[0].Path != "b" || best != "a" {
+		t.Errorf("the client is reached by %+v, and plain goes by %q", reaches, best)
+	}
+	if v, _ := w.planner.View("a"); v.Up || v.Reason != "no answer" || len(v.Problems) != 1 {
+		t.Errorf("the view is %+v", v)
+	}
+	w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", speaker.Attributes{}), other))
+	w.flush()
+	if got := w.sids(1); len(got) != 2 {
+		t.Errorf("the table of a dead path is %v", got)
+	}
+	w.planner.SetDead("a", nil)
+	w.flush()
+	if v, _ := w.planner.View("a"); !v.Up {
+		t.Errorf("the view of a path that is back is %+v", v)
+	}
+}
+
 // TestTableFollows sends events at random, restarts included, and compares the tables with
 // the announcements.
 func TestTableFollows(t *testing.T) {

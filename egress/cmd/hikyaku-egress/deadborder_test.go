@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -166,4 +167,48 @@ func TestOthersChangeTheHost(t *testing.T) {
 	l.eventually("the operator learns why", problem(l.serverAPI, "there is no route to its SID 2001:db8:b1:2::"))
 	l.server.IP("-6 route del unreachable 2001:db8:b1::/48")
 	l.eventually("and is used with one", func() bool { return l.state(l.serverAPI, path(1)) == api.Up })
+}
+
+// TestSilentPathOfAFormerRun starts a server again while no reflector is there. A path that
+// nobody announces is used as long as its SID answers.
+func TestSilentPathOfAFormerRun(t *testing.T) {
+	l := running(t)
+	l.serverAgent.kill()
+	l.reflector.IP("link set eth0 down")
+	l.startServer()
+	l.probed()
+	for n := range l.transits {
+		l.expectTransit(epe(n), n)
+	}
+	l.serverAgent.kill()
+	l.border.IP("-6 rule add pref 1 iif srv to 2001:db8:b1::/48 blackhole")
+	l.startServer()
+	l.eventually("its silence is the reason why it is left", func() bool {
+		p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(1))
+		return err == nil && p.State == api.Down && strings.Contains(p.Reason, "does not answer probes")
+	})
+}
+
+// TestNightlyBusyMachine keeps all CPUs of the server busy. That must not pass for a border's
+// death.
+func TestNightlyBusyMachine(t *testing.T) {
+	l := running(t)
+	l.probed()
+	for range 4 * runtime.NumCPU() {
+		l.server.Start("sh", "-c", "while :; do :; done")
+	}
+	const length = 20 * time.Second
+	used := func() string { return l.server.Run("cat", fmt.Sprintf("/proc/%d/stat", l.serverAgent.cmd.Process.Pid)) }
+	before := used()
+	time.Sleep(length) // the time that is observed
+	t.Logf("the agent's /proc/stat before and after %s:\n%s%s", length, before, used())
+	metrics := l.server.Run("curl", "-s", "--unix-socket", l.serverAPI, "http://egress/metrics")
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "hikyaku_egress_border_") {
+			t.Log(strings.TrimSpace(line))
+		}
+		if strings.HasPrefix(line, "hikyaku_egress_border_failures_total") && !strings.HasSuffix(line, " 0\n") {
+			t.Errorf("a border that lives was found dead: %s", line)
+		}
+	}
 }
