@@ -142,17 +142,8 @@ func (p *prober) run(ctx context.Context, targets func() []probeTarget, changed 
 		}
 		p.ticks++
 		p.tick(time.Now())
-		now := p.currentMTUs()
-		verdicts := p.news()
-		for border, mtu := range now {
-			if mtus[border] == mtu {
-				delete(now, border)
-			} else {
-				mtus[border] = mtu
-			}
-		}
-		if len(verdicts)+len(now) > 0 {
-			changed(verdicts, now)
+		if verdicts, sizes := p.news(), p.changedMTUs(mtus); len(verdicts)+len(sizes) > 0 {
+			changed(verdicts, sizes)
 		}
 	}
 }
@@ -366,6 +357,18 @@ func (p *prober) verdict(t probeTarget) error {
 		return fmt.Errorf("no reflector has announced it since the start, and its SID %s does not answer probes", t.SID)
 	}
 	return nil
+}
+
+// changedMTUs returns the path MTUs that differ from those in known, and updates it.
+func (p *prober) changedMTUs(known map[netip.Addr]uint32) map[netip.Addr]uint32 {
+	changed := p.currentMTUs()
+	for border, mtu := range changed {
+		if known[border] == mtu {
+			delete(changed, border)
+		}
+		known[border] = mtu
+	}
+	return changed
 }
 
 func (p *prober) currentMTUs() map[netip.Addr]uint32 {

@@ -144,16 +144,6 @@ func (s *sessions) sentAll(name string) bool {
 	return state != nil && state.EndOfRIB
 }
 
-// anyUp reports whether a session of the kind is up.
-func (s *sessions) anyUp(kind string) bool {
-	for _, state := range s.byName {
-		if state.Kind == kind && state.Up {
-			return true
-		}
-	}
-	return false
-}
-
 // list returns all sessions by name; routes gives their numbers of routes.
 func (s *sessions) list(routes func(api.Session) api.Routes) []api.Session {
 	all := make([]api.Session, 0, len(s.byName))
