@@ -231,7 +231,7 @@ func (p *prober) note(s sentProbe) {
 }
 
 // sendCanary sends an echo request to this machine. While it is not back the machine is late
-// with its packets, and nothing follows from the silence of others.
+// with its packets, and little follows from the silence of others.
 func (p *prober) sendCanary(now time.Time) {
 	p.sequence++
 	if err := p.conn.SendToSelf(oam.Token{Cookie: p.cookie, Sequence: p.sequence}); err != nil {

@@ -24,6 +24,9 @@ const (
 	maxHold = time.Minute
 	// forget is after how long in use a death counts as the first one.
 	forget = 10 * time.Minute
+	// starvedShare is the divisor of time in which the machine is late with its packets. On
+	// one that is always late a death must be found, too.
+	starvedShare = 4
 	// doubts bounds the further SIDs of a border that are probed at a time since they are
 	// in doubt.
 	doubts = 8
@@ -126,11 +129,14 @@ func (m *Monitor) add(t Target) {
 }
 
 // Tick says that all answers which have come were passed to [Monitor.Answered], and returns
-// the SIDs to probe now. starved says that the machine itself is late with its packets. The
-// time since the last tick then does not count. Never do more than two intervals count.
+// the SIDs to probe now. starved says that the machine itself is late with its packets. Of
+// the time since the last tick then a quarter counts. Never do more than two intervals count.
 func (m *Monitor) Tick(now time.Time, starved bool) []netip.Addr {
-	if passed := now.Sub(m.last); !m.last.IsZero() && !starved && passed > 0 {
-		m.awake += min(passed, 2*m.config.Interval)
+	if passed := min(now.Sub(m.last), 2*m.config.Interval); !m.last.IsZero() && passed > 0 {
+		if starved {
+			passed /= starvedShare
+		}
+		m.awake += passed
 	}
 	m.last = now
 	var ask []netip.Addr

@@ -118,6 +118,16 @@ func TestDeathIsFoundWithinTheSilence(t *testing.T) {
 	}
 }
 
+func TestDeathIsFoundOnAMachineThatIsAlwaysLate(t *testing.T) {
+	w := newNetwork(t, 1, 1)
+	w.starved = true
+	w.run(10 * time.Second)
+	w.silent[sidOf(0, 0)] = true
+	if passed := w.until(sidOf(0, 0), Dead, time.Minute); passed > 5*5*interval {
+		t.Errorf("found after %s", passed)
+	}
+}
+
 func TestOneSIDOfManyDies(t *testing.T) {
 	w := newNetwork(t, 1, 50)
 	w.run(10 * time.Second)
@@ -156,7 +166,7 @@ func TestNoFalseAlarms(t *testing.T) {
 		}},
 		{"the machine is late with its packets", func(w *network) {
 			w.starved, w.silent[sidOf(0, 0)] = true, true
-			w.run(10 * time.Second)
+			w.run(600 * time.Millisecond)
 			w.starved, w.silent[sidOf(0, 0)] = false, false
 		}},
 		{"every fifth probe is lost", func(w *network) {
