@@ -8,12 +8,14 @@
 //
 // Nothing is lost silently. Packets whose flow finds no room in the table and packets
 // without a readable 5-tuple are counted in records of their own. So the sum over all
-// records of a SID is the traffic that was sent to it.
+// records of a SID is the traffic that was sent to it. The agent's own probes are left out.
 package flows
 
 import (
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Key names a flow.
@@ -30,6 +32,12 @@ type Key struct {
 	// type<<8|code as DstPort (as IPFIX does). Both are 0 for other protocols
 	// and for all fragments, so that a datagram stays one flow.
 	SrcPort, DstPort uint16
+}
+
+// isProbe reports whether the packets are the agent's own, through a SID to that SID. See
+// package oam.
+func (k Key) isProbe() bool {
+	return k.SID.IsValid() && k.Dst == k.SID && k.Proto == unix.IPPROTO_ICMPV6
 }
 
 // Counts is the traffic of a flow, or its growth.

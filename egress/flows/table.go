@@ -238,7 +238,7 @@ func (t *table) readSIDs(records []Record) []Record {
 }
 
 func appendGrown(records []Record, key Key, kind Kind, before, now Counts) []Record {
-	if now == before {
+	if now == before || kind == Flow && key.isProbe() {
 		return records
 	}
 	delta := Counts{Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes}

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"errors"
+	"net/netip"
 	"runtime"
 	"slices"
 	"testing"
@@ -266,5 +267,24 @@ func TestSIDRecordsNameTheirTraffic(t *testing.T) {
 	}
 	if got := mustRead(t, table, time.Second); len(got) != 0 {
 		t.Errorf("nothing grew: got %+v", got)
+	}
+}
+
+func TestProbesOfTheAgentAreNoTraffic(t *testing.T) {
+	sid := netip.MustParseAddr("2001:db8:b1:1::")
+	server, client := netip.MustParseAddr("2001:db8:5::1"), netip.MustParseAddr("2001:db9::7")
+	for _, test := range []struct {
+		name string
+		key  Key
+		want int
+	}{
+		{"a probe", Key{SID: sid, Src: server, Dst: sid, Proto: 58, DstPort: 128 << 8}, 0},
+		{"a ping of a client", Key{SID: sid, Src: server, Dst: client, Proto: 58, DstPort: 128 << 8}, 1},
+		{"TCP to the SID", Key{SID: sid, Src: server, Dst: sid, Proto: 6}, 1},
+		{"ICMPv6 without SRv6", Key{Src: server, Dst: sid, Proto: 58}, 1},
+	} {
+		if got := appendGrown(nil, test.key, Flow, Counts{}, Counts{Packets: 1, Bytes: 100}); len(got) != test.want {
+			t.Errorf("%s gives %d records, want %d", test.name, len(got), test.want)
+		}
 	}
 }
