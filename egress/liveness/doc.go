@@ -13,7 +13,7 @@
 //
 // # Local starvation
 //
-// A busy machine must not take its own lateness for a border's death. Time counts in which
-// the caller was there to send and to read, and less of it while the machine is late with
-// packets to itself. See [Monitor.Tick].
+// A busy machine must not take its own lateness for a border's death. Only time
+// counts in which the caller was there to send and to read. Less of it counts while the
+// machine is late with packets to itself. See [Monitor.Tick].
 package liveness
