@@ -80,7 +80,7 @@ func (d *decoder) checkProbe(p Probe) {
 		d.report("probe.lost", "`lost` is %d: it must be 3 to 100", p.Lost)
 	}
 	if (p.Hold < 0 || p.Hold > time.Minute) && !d.wrong["probe.hold"] {
-		d.report("probe.hold", "`hold` is %s: it must be 0s to 1m", p.Hold)
+		d.report("probe.hold", "`hold` is %s: it must be 0s to %s", p.Hold, time.Minute)
 	}
 }
 

@@ -28,6 +28,11 @@ func TestWrongServers(t *testing.T) {
 		{"an MTU by name", "[srv6]", "[srv6]\nmtu = 'jumbo'", []string{
 			"srv6.mtu: `mtu`: `jumbo` is no MTU; expected \"auto\" or a number from 1344 to 65535 (IPv6's smallest MTU and 64 bytes of SRv6)"}},
 		{"an MTU", "[srv6]", "[srv6]\nmtu = 1600", nil},
+		{"probes that are too frequent, and too few", "", "[probe]\ninterval = '5ms'\nlost = 2\nhold = '2m'\n", []string{
+			"probe.interval: `interval` is 5ms: it must be 10ms to 10s, or 0s for no probes",
+			"probe.lost: `lost` is 2: it must be 3 to 100",
+			"probe.hold: `hold` is 2m0s: it must be 0s to 1m0s"}},
+		{"no probes", "", "[probe]\ninterval = '0s'\n", nil},
 		{"a mask of nothing", "", "[kernel]\nmark_mask = 0\n", []string{
 			"kernel.mark_mask: `mark_mask` is 0: every packet would match"}},
 		{"no routes and no connections", "", "[limits]\nroutes_per_path = 0\nconnections = 0\n", []string{
