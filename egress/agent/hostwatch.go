@@ -28,21 +28,16 @@ func (b *Border) watchHost(ctx context.Context) {
 		return
 	}
 	defer d.close()
-	tick := time.NewTicker(hostInterval)
-	defer tick.Stop()
-	for {
+	look := func() {
 		trouble := append(b.checkSysctls(), b.checkLinks(d)...)
 		var changed bool
 		b.locked(func() { changed, b.host.trouble = !slices.Equal(b.host.trouble, trouble), trouble })
-		if changed && !b.post(ctx, func(context.Context) {}) { // the loop logs problems
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		if changed {
+			b.post(ctx, func(context.Context) {}) // the loop logs problems
 		}
 	}
+	look()
+	every(ctx, hostInterval, look)
 }
 
 // checkSysctls sets sysctls back that others have changed. Where the agent may not, it returns

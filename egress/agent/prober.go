@@ -128,15 +128,8 @@ func (p *prober) run(ctx context.Context, targets func() []probeTarget, changed 
 		defer p.conn.Close()
 		wait = p.config.Probe.Interval
 	}
-	tick := time.NewTicker(wait)
-	defer tick.Stop()
 	mtus := p.currentMTUs()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, wait, func() {
 		if p.ticks%max(1, int(targetTime/wait)) == 0 {
 			p.look(targets())
 		}
@@ -145,7 +138,7 @@ func (p *prober) run(ctx context.Context, targets func() []probeTarget, changed 
 		if verdicts, sizes := p.news(), p.changedMTUs(mtus); len(verdicts)+len(sizes) > 0 {
 			changed(verdicts, sizes)
 		}
-	}
+	})
 }
 
 // targetTime is the time between looks at the paths and the link.
