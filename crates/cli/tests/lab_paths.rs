@@ -185,6 +185,27 @@ fn a_path_that_fails_in_mid_transfer_is_left() {
     assert_eq!(events.len(), 6 * 3 - 2, "{events:?}");
 }
 
+/// BGP knows nothing of the border's death, and would keep its paths for 90 s at least.
+#[test]
+#[ignore = "long: make test-long"]
+fn loads_go_on_when_a_border_dies() {
+    let Some(_turn) = turn("loads_go_on_when_a_border_dies") else {
+        return;
+    };
+    let mut arms = BTreeSet::new();
+    for run in &quick("epe-dead-border") {
+        let pattern = run.cell.get(Axis::Pattern).unwrap();
+        arms.insert((pattern, run.arm.as_str()));
+        let survivor = match pattern {
+            "dead" => sent(run, "transit-b"),
+            _ => sent(run, "transit-a") + sent(run, "best"),
+        };
+        assert!(survivor > 1.0, "{run:?}");
+        assert!(run.metric("detected_ms").is_some(), "{run:?}");
+    }
+    assert_eq!(arms.len(), 4 + 3, "{arms:?}");
+}
+
 #[test]
 #[ignore = "long: make test-long"]
 fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
