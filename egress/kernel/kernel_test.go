@@ -112,6 +112,7 @@ func everything() State {
 			{Prefix: prefix("2001:db8:2::/48"), Table: 10_001, Nexthop: via.ID, Metric: 2000},
 			{Prefix: prefix("2001:db8:3::/48"), Table: 10_001, Nexthop: hole.ID},
 			{Prefix: prefix("2001:db8:4::/48"), Table: 10_001, Type: Unreachable},
+			{Prefix: prefix("2001:db8:7::1/128"), Table: 10_001, Type: Delivery},
 			{Prefix: prefix("::/0"), Table: 10_001, Type: Blackhole, Metric: 0xffffffff},
 			{Prefix: prefix("fc00:2::4/128"), Table: MainTable, Nexthop: local.ID},
 			{Prefix: prefix("203.0.113.0/24"), Table: 10_002, Nexthop: encap4.ID, MTU: 1400},
