@@ -147,7 +147,7 @@ pub(crate) struct Path {
     /// To be used only where there is no other.
     #[serde(default)]
     pub(crate) backup: bool,
-    /// What probes find out; `None` where there are none.
+    /// Liveness by probes; `None` without them.
     #[serde(default)]
     pub(crate) probe: Option<Probe>,
 }
@@ -163,7 +163,7 @@ impl Path {
     }
 }
 
-/// What probes find out about a path.
+/// Liveness of a path by probes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Probe {
     /// `up`, `down` or `unknown`.
