@@ -43,6 +43,7 @@ func TestPrivilegesOfTheUnit(t *testing.T) {
 		l.eventually(path(n)+" is up", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
 		l.eventually("the client answers over "+path(n), func() bool { return l.ping(epe(n)) })
 	}
+	l.probed()
 	l.serverAgent.stop()
 	l.borderAgent.stop()
 	expectNothing(t, "server", l.server)
