@@ -192,8 +192,9 @@ fn loads_go_on_when_a_border_dies() {
     let Some(_turn) = turn("loads_go_on_when_a_border_dies") else {
         return;
     };
+    let runs = quick("epe-dead-border");
     let mut arms = BTreeSet::new();
-    for run in &quick("epe-dead-border") {
+    for run in &runs {
         let pattern = run.cell.get(Axis::Pattern).unwrap();
         arms.insert((pattern, run.arm.as_str()));
         let survivor = match pattern {
