@@ -107,36 +107,6 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestBestPath(t *testing.T) {
-	path := speaker.NewASPath
-	for _, test := range []struct {
-		name string
-		a, b speaker.Attributes
-		// wide makes b's route a shorter prefix.
-		wide bool
-		want string
-	}{
-		{"the higher LOCAL_PREF", speaker.Attributes{LocalPref: 90}, speaker.Attributes{ASPath: path(1, 2, 3)}, false, "b"},
-		{"the shorter AS path", speaker.Attributes{ASPath: path(1)}, speaker.Attributes{ASPath: path(2, 3)}, false, "a"},
-		{"the lower origin", speaker.Attributes{Origin: 2, ASPath: path(1)}, speaker.Attributes{Origin: 1, ASPath: path(2)}, false, "b"},
-		{"the lower MED of one neighbour", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(1)}, false, "b"},
-		{"MED of different neighbours says nothing", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(2)}, false, ""},
-		{"a longer prefix before all", speaker.Attributes{ASPath: path(1, 2, 3)}, speaker.Attributes{LocalPref: 900}, true, "a"},
-	} {
-		w := newWorld(t)
-		w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", test.a), "2001:db8:c::/48"))
-		wider := "2001:db8:c::/48"
-		if test.wide {
-			wider = "2001:db8::/32"
-		}
-		w.planner.Learned(learned(2, route(2, "2001:db8:b1:2::", test.b), wider))
-		reaches, best := w.planner.Lookup(netip.MustParsePrefix("2001:db8:c::1/128"))
-		if len(reaches) != 2 || best != test.want {
-			t.Errorf("%s: of %d paths best is %q, want %q", test.name, len(reaches), best, test.want)
-		}
-	}
-}
-
 func TestDraining(t *testing.T) {
 	w := newWorld(t)
 	shutdown := speaker.Attributes{}.WithCommunities(65535 << 16)
