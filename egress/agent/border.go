@@ -14,6 +14,7 @@ import (
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/rpki"
 	"hikyaku/egress/speaker"
+	"hikyaku/egress/speaker/bmp"
 	"hikyaku/egress/srv6"
 )
 
@@ -124,6 +125,7 @@ func (b *Border) load(have kernel.State, h *host) error {
 			return resolve(h.devices, p, nextHop)
 		},
 		ResolveInside: func(nextHop netip.Addr) (border.Hop, error) { return resolveInside(h.devices, nextHop) },
+		Main:          b.main,
 	}, have)
 	return nil
 }
@@ -137,6 +139,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	c.Originate = b.config.Router.Announce
 	c.BestPaths = b.config.Router.BestPaths
 	c.Silent = b.opts.DryRun != nil
+	c.Monitor = bmp.Config{Listen: b.config.BMP.Listen, Routers: b.config.BMP.Routers, Dead: b.config.BMP.DeadTime}
 	c.AnnounceOnly = true // other borders' paths are for servers
 	for i := range c.Neighbors {
 		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
@@ -154,6 +157,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		n.AS, n.TTLSecurity = p.ASN, p.TTLSecurity
 		n.Role, _ = speaker.ParseRole(string(p.LocalRole))
 		n.StrictRole = p.StrictRole
+		n.Monitored = p.Routes == config.RoutesByBMP
 		if p.Multihop > 1 {
 			n.MultihopTTL = p.Multihop
 		}
@@ -186,6 +190,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	if b.opts.DryRun == nil {
 		go b.watchHost(ctx)
 	}
+	go b.watchAddresses(ctx)
 	b.speaker = s
 	if b.opts.DryRun != nil {
 		b.speaker = mute{Speaker: s, out: b.opts.DryRun}
@@ -271,7 +276,7 @@ func (b *Border) retry(name string)        { b.planner.Retry(name) }
 func (b *Border) pathsChanged()            {}
 func (b *Border) stop() error              { return b.dryUnicast() }
 
-func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable) }
+func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable, border.Itself) }
 
 func (b *Border) fail(name string, err error) { b.planner.Fail(name, err) }
 

@@ -12,6 +12,7 @@ import (
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/speaker"
 )
@@ -61,6 +62,11 @@ type role interface {
 	// uses reports whether something of ours in the kernel hangs on a device, and the
 	// parts that it can take out of use.
 	uses(device string) (parts []string, used bool)
+	// mainChanged takes changes of the main table; many: more than the prefixes.
+	mainChanged(prefixes []netip.Prefix, many bool)
+	// watched are neighbours whose link-layer addresses setNeighbours wants.
+	watched() []kernel.MainHop
+	setNeighbours(map[kernel.MainHop]string)
 	// drain begins or ends a drain.
 	drain(name string, drain bool) error
 	paths() []api.Path
@@ -92,7 +98,9 @@ type engine struct {
 	role     role
 	hub      api.Hub
 	features kernel.Features
-	started  time.Time
+	// main mirrors the main table, which plain packets follow.
+	main    *fib.Table
+	started time.Time
 
 	// leave restores settings from before the agent that are not ours to remove.
 	leave func(context.Context) error

@@ -12,6 +12,7 @@ import (
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/speaker"
 )
@@ -43,7 +44,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 		common: c, roleName: name, opts: opts, log: log, role: r, started: now,
 		calls: make(chan func(context.Context)), links: make(chan kernel.Link), losses: make(chan kernel.Loss),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
-		shown: make(map[string]api.Path), failed: make(map[string]failure),
+		main: fib.New(), shown: make(map[string]api.Path), failed: make(map[string]failure),
 		troubles: make(map[string]string),
 		save:     func(settings api.Settings) error { return settings.Save(c.State.Dir) },
 	}
@@ -85,6 +86,8 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	}
 	watched := e.watchLinks(ctx, applier)
 	defer func() { cancel(); <-watched }()
+	followed := e.followMain(ctx, applier)
+	defer func() { cancel(); <-followed }()
 	e.serve(ctx, listening)
 	err = e.loop(ctx)
 	e.hangUp()

@@ -74,7 +74,7 @@ func (s *Server) prepare(h *host) error {
 
 // load makes the planner continue from the kernel's state.
 func (s *Server) load(have kernel.State, h *host) error {
-	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: borderAnchor}, have)
+	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: borderAnchor, Main: s.main}, have)
 	if s.opts.DryRun != nil {
 		return nil
 	}
@@ -127,8 +127,10 @@ func (s *Server) handle(event speaker.Event) {
 	switch e := event.(type) {
 	case speaker.VPNLearned:
 		s.planner.Learned(e)
+		s.publishPlain()
 	case speaker.VPNWithdrawn:
 		s.planner.Withdrawn(e)
+		s.publishPlain()
 	case speaker.VPNSettled:
 		s.planner.Settled(e.RD)
 	}
@@ -158,7 +160,9 @@ func (s *Server) work(ctx context.Context, name string) error {
 		prefixes = append(prefixes, step.Prefixes...)
 	}
 	s.publishRoutes(name, prefixes)
-	s.subflows.reconsider(prefixes)
+	if len(prefixes) > 0 {
+		s.subflows.reconsider(prefixes)
+	}
 	return nil
 }
 
@@ -198,9 +202,9 @@ func (s *Server) paths() []api.Path {
 }
 
 func (s *Server) lookup(client netip.Prefix) api.Lookup {
-	reaches, best := s.planner.Lookup(client)
-	found := api.Lookup{Client: client, Best: best}
-	found.Policies = s.verdicts.of(s.settings.Policies, client, endpoint.OriginAS(reaches, best))
+	reaches, plain := s.planner.Lookup(client)
+	found := api.Lookup{Client: client, Best: plain.Path, BestUnknown: plain.Unknown}
+	found.Policies = s.verdicts.of(s.settings.Policies, client, endpoint.OriginAS(reaches, plain.Path))
 	for _, r := range reaches {
 		a := r.Route.Attributes
 		reach := api.Reach{
@@ -219,8 +223,8 @@ func (s *Server) lookup(client netip.Prefix) api.Lookup {
 func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reaches, best := s.planner.Lookup(netip.PrefixFrom(client, client.BitLen()))
-	found := mptcp.Routes{Best: best, AS: endpoint.OriginAS(reaches, best)}
+	reaches, plain := s.planner.Lookup(netip.PrefixFrom(client, client.BitLen()))
+	found := mptcp.Routes{Best: plain.Path, AS: endpoint.OriginAS(reaches, plain.Path)}
 	for _, r := range reaches {
 		found.Paths = append(found.Paths, r.Path)
 	}

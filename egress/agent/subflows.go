@@ -21,7 +21,8 @@ import (
 type subflows interface {
 	// update takes the paths and policies as they are now.
 	update(paths []api.Path, policies []api.Policy) error
-	// reconsider takes note that other paths reach these clients now.
+	// reconsider takes note that other paths reach these clients now; without prefixes, all
+	// clients.
 	reconsider(prefixes []netip.Prefix)
 	// setConnection takes the edge server's report on a connection.
 	setConnection(api.Connection) error
@@ -224,9 +225,7 @@ func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) erro
 }
 
 func (u *userspaceSubflows) reconsider(prefixes []netip.Prefix) {
-	if len(prefixes) > 0 {
-		u.manager.Reconsider(prefixes...)
-	}
+	u.manager.Reconsider(prefixes...)
 }
 
 func (u *userspaceSubflows) setConnection(c api.Connection) error {

@@ -157,6 +157,8 @@ type Lookup struct {
 	// Best is the path that plain packets to the client take; absent where that
 	// is none of the paths, or not known.
 	Best string `json:"best,omitempty"`
+	// BestUnknown is why Best is absent, a clause.
+	BestUnknown string `json:"best_unknown,omitempty"`
 	// Paths that reach the whole of Client, by name. Those that are down are not
 	// among them.
 	Paths List[Reach] `json:"paths"`
@@ -351,7 +353,7 @@ type Snapshot struct {
 
 // RouteChange says that answers to lookups may have changed.
 type RouteChange struct {
-	// Path whose routes have changed.
+	// Path whose routes have changed; empty where the way of plain packets has changed.
 	Path string `json:"path"`
 	// Prefixes that it reaches now, does not reach any more, or reaches by
 	// another route; at most 1000. Empty: more; forget every lookup.

@@ -32,8 +32,11 @@ func Drop(p *config.Peer) kernel.Route {
 
 // Pending reports whether Flush has something to do for a peer.
 func (p *Planner) Pending(name string) bool {
-	if name == MainTable {
+	switch name {
+	case MainTable:
 		return len(p.best.queue) > 0
+	case Itself:
+		return p.itselfPending()
 	}
 	state := p.peers[name]
 	if state == nil {
@@ -68,8 +71,11 @@ func (p *Planner) mayClose(state *peer) bool {
 // elsewhere need not wait for 200,000 of them. The steps count as done: call [Planner.Fail]
 // when they were not.
 func (p *Planner) Flush(name string, limit int) []Step {
-	if name == MainTable {
+	switch name {
+	case MainTable:
 		return p.flushBest(limit)
+	case Itself:
+		return p.flushItself()
 	}
 	state := p.peers[name]
 	if state == nil {
@@ -118,8 +124,15 @@ type batch struct {
 	put      kernel.State
 	withdraw []netip.Prefix
 	// announce groups prefixes by their attributes, in order of appearance.
-	announce map[*speaker.Attributes][]netip.Prefix
-	order    []*speaker.Attributes
+	announce map[content][]netip.Prefix
+	order    []content
+}
+
+// content is what prefixes of one announcement have in common.
+type content struct {
+	attributes *speaker.Attributes
+	// main: the main table sends the prefixes this way, too.
+	main bool
 }
 
 // route plans one prefix.
@@ -142,10 +155,7 @@ func (b *batch) route(prefix netip.Prefix) {
 }
 
 func (b *batch) unwanted(prefix netip.Prefix, now *route) {
-	if now.announced != nothing {
-		b.withdraw = append(b.withdraw, prefix)
-		now.announced = nothing
-	}
+	b.withdrawn(prefix, now)
 	if now.have == 0 || now.stale {
 		return
 	}
@@ -182,10 +192,7 @@ func (b *batch) release(id kernel.NexthopID) {
 
 // unreachable plans a route whose next hop nothing leads to.
 func (b *batch) unreachable(prefix netip.Prefix, now *route) {
-	if now.announced != nothing {
-		b.withdraw = append(b.withdraw, prefix)
-		now.announced = nothing
-	}
+	b.withdrawn(prefix, now)
 	if now.have != 0 {
 		b.removeRoute(prefix, now)
 	}
@@ -208,15 +215,33 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 		b.release(now.have)
 	}
 	now.have = object.ID
-	if now.announced != current {
-		now.announced = current
-		if b.announce == nil {
-			b.announce = make(map[*speaker.Attributes][]netip.Prefix)
-		}
-		if _, known := b.announce[want]; !known {
-			b.order = append(b.order, want)
-		}
-		b.announce[want] = append(b.announce[want], prefix)
+	main := b.planner.isMain(b.peer, prefix, found.hop)
+	if now.announced != current || now.main != main {
+		b.announced(prefix, now, content{want, main})
+	}
+}
+
+func (b *batch) announced(prefix netip.Prefix, now *route, c content) {
+	if now.announced == nothing {
+		b.planner.recheckCovering(prefix)
+	}
+	now.announced, now.main = current, c.main
+	if b.announce == nil {
+		b.announce = make(map[content][]netip.Prefix)
+	}
+	if _, known := b.announce[c]; !known {
+		b.order = append(b.order, c)
+	}
+	b.announce[c] = append(b.announce[c], prefix)
+}
+
+// withdrawn takes a route from servers, if they have it.
+func (b *batch) withdrawn(prefix netip.Prefix, now *route) {
+	if now.announced != nothing {
+		b.withdraw = append(b.withdraw, prefix)
+		now.announced = nothing
+		b.planner.recheckCovering(prefix)
+		b.planner.forgetUncovered(b.peer, prefix)
 	}
 }
 
@@ -240,10 +265,10 @@ func (b *batch) steps() []Step {
 	}
 	if b.planner.mayMark(b.peer) {
 		b.peer.marked = true
-		steps = append(steps, b.planner.announcement(b.peer, &speaker.Attributes{}, []netip.Prefix{Marker(b.peer.config.SID)}))
+		steps = append(steps, b.planner.announcement(b.peer, content{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}))
 	}
-	for _, attributes := range b.order {
-		steps = append(steps, b.planner.announcement(b.peer, attributes, b.announce[attributes]))
+	for _, c := range b.order {
+		steps = append(steps, b.planner.announcement(b.peer, c, b.announce[c]))
 	}
 	if len(b.peer.gone) > 0 {
 		steps = append(steps, Step{Change: &kernel.Change{Remove: kernel.State{Nexthops: b.peer.gone}}})
@@ -281,17 +306,24 @@ func (p *Planner) closeSID(state *peer) Step {
 	return Step{Change: &change}
 }
 
-// announcement announces prefixes with these attributes to servers.
-func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []netip.Prefix) Step {
-	sent := a.ForServers()
+// announcement announces prefixes with this content to servers.
+func (p *Planner) announcement(state *peer, c content, prefixes []netip.Prefix) Step {
+	sent := c.attributes.ForServers()
 	sent.NextHop = netip.Addr{} // ourselves
+	if own := state.config.LocalPref; own != 0 {
+		sent.LocalPref = own
+	}
+	targets := []srv6.RouteTarget{state.config.RT}
+	if c.main {
+		targets = append(targets, srv6.MainTarget(p.config.RouterID))
+	}
 	communities := sent.Communities()
 	var large []speaker.LargeCommunity
-	for _, c := range state.config.Communities {
-		if c.Large {
-			large = append(large, c.Parts)
+	for _, own := range state.config.Communities {
+		if own.Large {
+			large = append(large, own.Parts)
 		} else {
-			communities = append(communities, c.Parts[0]<<16|c.Parts[1])
+			communities = append(communities, own.Parts[0]<<16|own.Parts[1])
 		}
 	}
 	if state.drain {
@@ -306,7 +338,7 @@ func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []ne
 	}
 	return Step{Announce: &speaker.VPNAnnouncement{
 		RD:       state.config.RD,
-		Route:    speaker.NewVPNRoute(service, sent.WithCommunities(communities...).WithLargeCommunities(large...), state.config.RT),
+		Route:    speaker.NewVPNRoute(service, sent.WithCommunities(communities...).WithLargeCommunities(large...), targets...),
 		Prefixes: prefixes,
 	}}
 }

@@ -84,6 +84,8 @@ type route struct {
 	have kernel.NexthopID
 	// announced is the route that servers have of it.
 	announced announcement
+	// main: the announced route says that the main table sends the prefix this way.
+	main bool
 	// stale: a former run put it there, and the peer has not yet announced all.
 	stale   bool
 	queued  bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/importpolicy"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/nexthop"
@@ -33,6 +34,8 @@ type Options struct {
 	// ResolveInside finds the way to another border by interior routing, for
 	// best paths. It is asked again likewise.
 	ResolveInside func(nextHop netip.Addr) (Hop, error)
+	// Main mirrors the main table; nil: servers get no message of how plain packets leave.
+	Main *fib.Table
 }
 
 // Planner turns BGP's events into steps. It does no I/O besides Options.Resolve,
@@ -47,6 +50,7 @@ type Planner struct {
 	vrps *rpki.Table
 	// inside is the import policy for other borders' best paths.
 	inside *importpolicy.Policy
+	plain  plain
 }
 
 // New returns a planner that goes on from the kernel's state: have is all of ours there.
@@ -55,6 +59,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p := &Planner{config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops), peers: make(map[string]*peer)}
 	p.best.hops = make(map[netip.Addr]resolution)
 	p.inside = importpolicy.NewInside(c)
+	p.plain.recheck, p.plain.uncovered = make(map[netip.Prefix]struct{}), make(map[netip.Prefix]struct{})
 	byTable := make(map[uint32]*peer)
 	for i := range c.Peers {
 		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet",

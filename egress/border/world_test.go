@@ -7,6 +7,7 @@ import (
 
 	"hikyaku/egress/border"
 	"hikyaku/egress/config"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/speaker"
 )
@@ -39,7 +40,7 @@ asn = 64602
 enforce_first_as = "off"
 `
 
-func parse(t *testing.T, text string) *config.Border {
+func parse(t testing.TB, text string) *config.Border {
 	t.Helper()
 	file, err := config.Parse("border.toml", []byte(text))
 	if err != nil {
@@ -52,6 +53,7 @@ func parse(t *testing.T, text string) *config.Border {
 type world struct {
 	t       *testing.T
 	config  *config.Border
+	main    *fib.Table
 	planner *border.Planner
 	// routes and nexthops are the kernel's; announced has the servers' routes.
 	routes    map[kernel.RouteKey]kernel.Route
@@ -77,7 +79,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, config: parse(t, borderTOML),
+		t: t, config: parse(t, borderTOML), main: fib.New(),
 		routes: make(map[kernel.RouteKey]kernel.Route), nexthops: make(map[kernel.NexthopID]kernel.Nexthop),
 		announced: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
 		stale: make(map[string]bool), barred: make(map[netip.Prefix]bool), marked: make(map[string]bool),
@@ -100,7 +102,7 @@ func (w *world) start() {
 	}
 	w.planner = border.New(w.config, border.Options{
 		Anchor: "anchor", VRF: func(*config.Peer) bool { return false },
-		Resolve: w.resolve, ResolveInside: w.resolveInside,
+		Resolve: w.resolve, ResolveInside: w.resolveInside, Main: w.main,
 	}, have)
 	want := w.planner.Want()
 	clear(w.routes)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"time"
 
 	"hikyaku/egress/srv6"
 )
@@ -15,6 +16,7 @@ type Border struct {
 	Import Import       `toml:"import"`
 	// Caches are the RPKI caches whose data validate the origins of routes. Default none.
 	Caches []RPKICache `toml:"rpki_cache"`
+	BMP    BMP         `toml:"bmp"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`
 }
@@ -81,6 +83,29 @@ type BorderKernel struct {
 	SetSysctls bool `toml:"set_sysctls"`
 }
 
+// BMP says where routers report their own sessions (RFC 7854), for peers with
+// [RoutesByBMP].
+type BMP struct {
+	// Listen holds the addresses to wait for routers on. Default none.
+	Listen []netip.AddrPort `toml:"listen"`
+	// Routers holds the addresses that connections are accepted from. Needed with Listen.
+	Routers []netip.Addr `toml:"routers"`
+	// DeadTime is after how long a router counts as lost that TCP does not reach, at least
+	// 3s. Default 9s.
+	DeadTime time.Duration `toml:"dead_time"`
+}
+
+// RouteSource is where a peer's routes come from.
+type RouteSource string
+
+// The sources of routes.
+const (
+	// RoutesBySession: a BGP session of the agent's own with the peer.
+	RoutesBySession RouteSource = "session"
+	// RoutesByBMP: a router's session with the peer, which the router reports.
+	RoutesByBMP RouteSource = "bmp"
+)
+
 // Family is an address family of client prefixes.
 type Family string
 
@@ -93,6 +118,9 @@ const (
 // Peer is an egress peer: a neighbouring AS that packets can leave to.
 type Peer struct {
 	Session
+	// Routes is where the peer's routes come from. With "bmp" Address is that of the peer in
+	// the router's session, and the agent has none. Default "session".
+	Routes RouteSource `toml:"routes"`
 	// Number of the peer at this border, from 1 up, never given to another one.
 	// Needed.
 	Number uint32 `toml:"number"`
@@ -121,6 +149,10 @@ type Peer struct {
 	EnforceFirstAS Toggle `toml:"enforce_first_as"`
 	// Import is the peer's part of the import policy.
 	Import PeerImport `toml:"import"`
+	// LocalPref is the LOCAL_PREF of the routes that servers get (RFC 4271 §5.1.5), for
+	// operators who compare EPE routes. It decides nothing. Default the one that a BMP router
+	// reports, else 100.
+	LocalPref uint32 `toml:"local_pref"`
 	// Communities are added to the routes that servers get.
 	Communities []Community `toml:"communities"`
 	// SID is the whole SID. Default the locator with Number as its function.

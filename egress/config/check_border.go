@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"time"
 
 	"hikyaku/egress/srv6"
 )
@@ -22,6 +23,7 @@ func (d *decoder) checkBorder(b *Border) {
 	d.checkRulePriority(b.Kernel.RulePriority)
 	d.checkMaxLengths("import", b.Import.IPv6MaxLength, b.Import.IPv4MaxLength)
 	d.checkCaches(b.Caches)
+	d.checkBMP(b.BMP)
 	if len(b.Peers) == 0 && !d.wrong["peer"] {
 		d.report("peer", "no [[peer]]: name at least one egress peer")
 	}
@@ -59,6 +61,37 @@ func (d *decoder) checkLocator(s BorderSRv6) {
 	}
 }
 
+func (d *decoder) checkBMP(b BMP) {
+	for i, address := range b.Listen {
+		if key := fmt.Sprintf("bmp.listen[%d]", i); !d.wrong[key] && !address.IsValid() {
+			d.report(key, "`listen` has an empty entry: it needs an address and a port, such as \"[2001:db8::b1]:11019\"")
+		}
+	}
+	if len(b.Listen) > 0 && len(b.Routers) == 0 && !d.wrong["bmp.routers"] {
+		d.report("bmp.routers", "`routers` is missing: name the addresses that BMP routers connect from")
+	}
+	d.atLeast("bmp.dead_time", b.DeadTime, 3*time.Second)
+}
+
+// monitored checks a peer whose routes come by BMP.
+func (c peerChecker) monitored(p *Peer, path, owner string) {
+	if p.Routes != RoutesByBMP {
+		return
+	}
+	if len(c.border.BMP.Listen) == 0 && !c.wrong["bmp.listen"] {
+		c.report(path+".routes", "%s has its routes by BMP, but `bmp.listen` has no address to wait for routers on", owner)
+	}
+	if c.border.Router.BestPaths {
+		c.report(path+".routes", "%s has its routes by BMP, which `router.best_paths` does not see: "+
+			"leave the main table to the router that has the session", owner)
+	}
+	for _, name := range []string{"port", "local_address", "passive", "password_file", "hold_time", "ttl_security"} {
+		if c.given(path + "." + name) {
+			c.report(path+"."+name, "`%s` is for a session, and the agent has none with %s, whose routes come by BMP", name, owner)
+		}
+	}
+}
+
 // peerChecker checks egress peers, each alone and against the others.
 type peerChecker struct {
 	sessionChecker
@@ -80,6 +113,10 @@ func (c peerChecker) check(p *Peer, path string) {
 	c.checkMaxLengths(path+".import", p.Import.IPv6MaxLength, p.Import.IPv4MaxLength)
 	c.maxPrefix(p.MaxPrefix, path, owner)
 	c.role(p, path, owner)
+	if p.LocalPref == 0 && c.given(path+".local_pref") {
+		c.report(path+".local_pref", "`local_pref` is 0: it must be 1 to 4294967295, and is 100 without the key")
+	}
+	c.monitored(p, path, owner)
 	if c.given(path + ".interface") {
 		c.checkInterface(path+".interface", p.Interface)
 	}
@@ -88,6 +125,21 @@ func (c peerChecker) check(p *Peer, path string) {
 	c.tables.add(c.decoder, keyOr(c.decoder, path, "table"), owner, p.Table)
 	c.rds.add(c.decoder, keyOr(c.decoder, path, "rd"), owner, p.RD)
 	c.rts.add(c.decoder, keyOr(c.decoder, path, "rt"), owner, p.RT)
+	c.reserved(p, path, owner)
+}
+
+// reserved refuses the names by which servers know the border itself.
+func (c peerChecker) reserved(p *Peer, path, owner string) {
+	if !c.usable("router_id") || !c.border.RouterID.Is4() {
+		return
+	}
+	const why = "`%s` of %s is %s:%d, which is the border's own: give it another number"
+	if p.RD == srv6.NewRouteDistinguisher(c.border.RouterID, srv6.ItselfNumber) {
+		c.report(path+".rd", why, "rd", owner, c.border.RouterID, srv6.ItselfNumber)
+	}
+	if p.RT == srv6.MainTarget(c.border.RouterID) {
+		c.report(path+".rt", why, "rt", owner, c.border.RouterID, srv6.ItselfNumber)
+	}
 }
 
 // peerNumber checks the number for which RD and RT have 16 bits.

@@ -171,6 +171,10 @@ func TestWrongOverrides(t *testing.T) {
 		{"a table of one's own choice", "number = 7\n", "number = 7\ntable = 42\n", nil},
 		{"an RD that another's number gives", "number = 7\n", "number = 7\nrd = '192.0.2.1:1'\n", []string{
 			"peer[1].rd: RD 192.0.2.1:1 of `transit-b` is that of `transit-a`, too: give each its own"}},
+		{"the border's own RD", "number = 7\n", "number = 7\nrd = '192.0.2.1:0'\n", []string{
+			"peer[1].rd: `rd` of `transit-b` is 192.0.2.1:0, which is the border's own: give it another number"}},
+		{"the border's own RT", "number = 7\n", "number = 7\nrt = '192.0.2.1:0'\n", []string{
+			"peer[1].rt: `rt` of `transit-b` is 192.0.2.1:0, which is the border's own: give it another number"}},
 		{"an RT that another's number gives", "number = 7\n", "number = 7\nrt = '192.0.2.1:1'\n", []string{
 			"peer[1].rt: RT 192.0.2.1:1 of `transit-b` is that of `transit-a`, too: give each its own"}},
 	})
@@ -184,5 +188,34 @@ func TestWrongOverrides(t *testing.T) {
 		{"IPv4 without VRF", "asn = 64496", "asn = 64496\nfamilies = ['ipv6', 'ipv4']", []string{
 			"peer[0].families: `transit-a` has \"ipv4\", but without VRF devices (`srv6.vrf = \"off\"`) SIDs take IPv6 " +
 				"alone: say `vrf = \"auto\"` or leave \"ipv4\" out"}},
+	})
+}
+
+func TestRoutesByBMP(t *testing.T) {
+	const byBMP = "asn = 64496\nroutes = 'bmp'"
+	runBadCases(t, goodBorder, []badCase{
+		{"nobody waits for routers", "asn = 64496", byBMP, []string{
+			"peer[0].routes: `transit-a` has its routes by BMP, but `bmp.listen` has no address to wait for routers on"}},
+		{"an unknown source", "asn = 64496", "asn = 64496\nroutes = 'rumour'", []string{
+			"peer[0].routes: `routes`: \"rumour\" is unknown; expected one of \"session\", \"bmp\""}},
+		{"LOCAL_PREF 0", "asn = 64496", "asn = 64496\nlocal_pref = 0", []string{
+			"peer[0].local_pref: `local_pref` is 0: it must be 1 to 4294967295, and is 100 without the key"}},
+	})
+	station := goodBorder + "[bmp]\nlisten = ['[2001:db8::b1]:11019']\nrouters = ['2001:db8::b1']\n"
+	runBadCases(t, station, []badCase{
+		{"all is right", "asn = 64496", byBMP, nil},
+		{"a session's keys", "asn = 64496", byBMP + "\nhold_time = '9s'", []string{
+			"peer[0].hold_time: `hold_time` is for a session, and the agent has none with `transit-a`, whose routes come by BMP"}},
+		{"no routers", "routers = ['2001:db8::b1']\n", "", []string{
+			"bmp.routers: `routers` is missing: name the addresses that BMP routers connect from"}},
+		{"a short time", "routers = ", "dead_time = '1s'\nrouters = ", []string{
+			"bmp.dead_time: `dead_time` is 1s: at least 3s is needed"}},
+		{"no port", ":11019", ":0", []string{
+			"bmp.listen[0]: `listen`: `[2001:db8::b1]:0` is no ADDRESS:PORT such as 127.0.0.1:9100"}},
+	})
+	runBadCases(t, station+"[router]\nbest_paths = true\n", []badCase{
+		{"best paths", "asn = 64496", byBMP, []string{
+			"peer[0].routes: `transit-a` has its routes by BMP, which `router.best_paths` does not see: " +
+				"leave the main table to the router that has the session"}},
 	})
 }

@@ -23,6 +23,7 @@ func (d *decoder) checkServer(s *Server) {
 	}
 	d.checkMPTCP(s.MPTCP)
 	d.checkLimits(s.Limits)
+	d.checkPlain(s)
 	if len(s.Paths) == 0 && !d.wrong["path"] {
 		d.report("path", "no [[path]]: name at least one way out of the AS")
 	}
@@ -114,6 +115,16 @@ func (d *decoder) checkLimits(l Limits) {
 	}
 	if l.Connections == 0 {
 		d.report("limits.connections", "`connections` is 0: to leave MPTCP alone say `mptcp.mode = \"off\"`")
+	}
+}
+
+func (d *decoder) checkPlain(s *Server) {
+	const key = "plain.border"
+	if !d.given(key) || !d.usable(key) {
+		return
+	}
+	if !slices.ContainsFunc(s.Paths, func(p Path) bool { return p.Border == s.Plain.Border }) {
+		d.report(key, "`border` %s is that of no [[path]]: give the router ID of one that has paths, or leave it out", s.Plain.Border)
 	}
 }
 

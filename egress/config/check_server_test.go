@@ -119,3 +119,11 @@ func TestWrongMarks(t *testing.T) {
 			"path[1].number: mark 0x680002 of `transit-b` is zero under `kernel.mark_mask` 0xff000000, as that of unmarked packets"}},
 	})
 }
+
+func TestWrongBorderOfPlainPackets(t *testing.T) {
+	runBadCases(t, goodServer+"[plain]\nborder = '192.0.2.1'\n", []badCase{
+		{"that of a path", "asn", "asn", nil},
+		{"that of no path", "[plain]\nborder = '192.0.2.1'", "[plain]\nborder = '192.0.2.9'", []string{
+			"plain.border: `border` 192.0.2.9 is that of no [[path]]: give the router ID of one that has paths, or leave it out"}},
+	})
+}

@@ -14,6 +14,7 @@ func DefaultBorder() Border {
 			SetSysctls:   true,
 		},
 		Import: Import{IPv6MaxLength: 48, IPv4MaxLength: 24},
+		BMP:    BMP{DeadTime: 9 * time.Second},
 	}
 }
 
@@ -60,6 +61,7 @@ func defaultCommon(role Role) Common {
 func defaultPeer() Peer {
 	return Peer{
 		Multihop: 1, Families: []Family{FamilyIPv6}, LocalRole: RoleNone, EnforceFirstAS: ToggleAuto,
+		Routes:    RoutesBySession,
 		MaxPrefix: MaxPrefix{MaxPrefixes: 1_500_000, MaxPrefixesWarning: 75, MaxPrefixesAction: MaxPrefixRefuse},
 	}
 }

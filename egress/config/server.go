@@ -14,6 +14,7 @@ type Server struct {
 	Probe  Probe        `toml:"probe"`
 	Kernel ServerKernel `toml:"kernel"`
 	MPTCP  MPTCP        `toml:"mptcp"`
+	Plain  Plain        `toml:"plain"`
 	Limits Limits       `toml:"limits"`
 	// Paths out of the AS. At least one is needed.
 	Paths []Path `toml:"path"`
@@ -108,6 +109,15 @@ type MPTCP struct {
 	// Ports of the server whose connections are managed, in mode "userspace".
 	// Default [], all.
 	Ports []uint16 `toml:"ports"`
+}
+
+// Plain describes the way of plain packets, which have neither mark nor EPE address.
+type Plain struct {
+	// Border is the router ID of the border that plain packets come to first. It is for
+	// servers whose main table leads to a router that is none of the paths' borders. Give it
+	// only where that router hands all packets on to this border. Default: the border to which
+	// the main table leads, and unknown where that is another router.
+	Border netip.Addr `toml:"border"`
 }
 
 // Limits bound the memory of a content server's agent.

@@ -54,6 +54,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[CommunityPattern]():        stringReader("a community such as \"64500:100\"", ParseCommunityPattern),
 	reflect.TypeFor[MaxPrefixAction]():         enumReader(MaxPrefixRefuse, MaxPrefixWarn, MaxPrefixTeardown),
 	reflect.TypeFor[LocalRole]():               enumReader(RoleNone, RoleProvider, RoleCustomer, RolePeer, RoleRouteServer, RoleRouteServerClient),
+	reflect.TypeFor[RouteSource]():             enumReader(RoutesBySession, RoutesByBMP),
 	reflect.TypeFor[MPTCPMode]():               enumReader(MPTCPOff, MPTCPKernel, MPTCPUserspace),
 }
 

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/nexthop"
 	"hikyaku/egress/speaker"
@@ -19,6 +20,8 @@ type Options struct {
 	// Anchor returns the device for the SRv6 nexthops of a border's paths, with the MTU of
 	// the way to the border. See [kernel.Applier.EnsureAnchor].
 	Anchor func(border netip.Addr) string
+	// Main mirrors the main table, which plain packets follow; nil: their path is unknown.
+	Main *fib.Table
 }
 
 // Planner turns VPN routes into kernel changes. It does no I/O and is not safe for
@@ -29,6 +32,7 @@ type Planner struct {
 	pool   *nexthop.Pool
 	paths  map[string]*path
 	byRD   map[srv6.RouteDistinguisher]*path
+	plain  plain
 }
 
 // New returns a planner that goes on from the kernel's state: have is all of ours there.
@@ -38,6 +42,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 		config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops),
 		paths: make(map[string]*path), byRD: make(map[srv6.RouteDistinguisher]*path),
 	}
+	p.preparePlain(opts.Main)
 	objects := make(map[kernel.NexthopID]kernel.Nexthop)
 	for _, n := range have.Nexthops {
 		objects[n.ID] = n
@@ -86,6 +91,7 @@ const gracefulShutdown = 65535 << 16
 func (p *Planner) Learned(event speaker.VPNLearned) {
 	state := p.byRD[event.RD]
 	if state == nil {
+		p.learnedItself(event)
 		return
 	}
 	if !event.Route.HasTarget(state.config.RT) || !p.trusted(event.Route.Service.SID) {
@@ -121,6 +127,9 @@ func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
 		state.lost = state.lost || (state.sid.IsValid() && slices.Contains(event.Prefixes, marker(state.sid)))
 		p.withdraw(state, event.Prefixes)
+	}
+	if border, known := p.plain.itself[event.RD]; known {
+		p.setAddresses(border, event.Prefixes, false)
 	}
 }
 

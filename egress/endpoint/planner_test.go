@@ -107,36 +107,6 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestBestPath(t *testing.T) {
-	path := speaker.NewASPath
-	for _, test := range []struct {
-		name string
-		a, b speaker.Attributes
-		// wide makes b's route a shorter prefix.
-		wide bool
-		want string
-	}{
-		{"the higher LOCAL_PREF", speaker.Attributes{LocalPref: 90}, speaker.Attributes{ASPath: path(1, 2, 3)}, false, "b"},
-		{"the shorter AS path", speaker.Attributes{ASPath: path(1)}, speaker.Attributes{ASPath: path(2, 3)}, false, "a"},
-		{"the lower origin", speaker.Attributes{Origin: 2, ASPath: path(1)}, speaker.Attributes{Origin: 1, ASPath: path(2)}, false, "b"},
-		{"the lower MED of one neighbour", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(1)}, false, "b"},
-		{"MED of different neighbours says nothing", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(2)}, false, ""},
-		{"a longer prefix before all", speaker.Attributes{ASPath: path(1, 2, 3)}, speaker.Attributes{LocalPref: 900}, true, "a"},
-	} {
-		w := newWorld(t)
-		w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", test.a), "2001:db8:c::/48"))
-		wider := "2001:db8:c::/48"
-		if test.wide {
-			wider = "2001:db8::/32"
-		}
-		w.planner.Learned(learned(2, route(2, "2001:db8:b1:2::", test.b), wider))
-		reaches, best := w.planner.Lookup(netip.MustParsePrefix("2001:db8:c::1/128"))
-		if len(reaches) != 2 || best != test.want {
-			t.Errorf("%s: of %d paths best is %q, want %q", test.name, len(reaches), best, test.want)
-		}
-	}
-}
-
 func TestDraining(t *testing.T) {
 	w := newWorld(t)
 	shutdown := speaker.Attributes{}.WithCommunities(65535 << 16)
@@ -230,8 +200,10 @@ func TestLostAsAWhole(t *testing.T) {
 func TestDeadPath(t *testing.T) {
 	const client, other = "2001:db8:c::/48", "2001:db8:d::/48"
 	w := newWorld(t)
-	w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", speaker.Attributes{}), client))
-	w.planner.Learned(learned(2, route(2, "2001:db8:b1:2::", speaker.Attributes{ASPath: speaker.NewASPath(64601, 64602)}), client))
+	w.itself("2001:db8:5::1/128")
+	w.route("::/0", gateway)
+	w.planner.Learned(learned(1, plainRoute(1, sidA), client))
+	w.planner.Learned(learned(2, route(2, sidB, speaker.Attributes{}), client))
 	w.flush()
 	w.planner.SetDead("a", errors.New("no answer"))
 	steps := w.planner.Flush("a", 9)
@@ -239,9 +211,9 @@ func TestDeadPath(t *testing.T) {
 		t.Errorf("the steps are %+v, want the removal of the rules alone", steps)
 	}
 	w.apply(steps[0].Change)
-	reaches, best := w.planner.Lookup(netip.MustParsePrefix(client))
-	if len(reaches) != 1 || reaches[0].Path != "b" || best != "a" {
-		t.Errorf("the client is reached by %+v, and plain goes by %q", reaches, best)
+	reaches, plain := w.planner.Lookup(netip.MustParsePrefix(client))
+	if len(reaches) != 1 || reaches[0].Path != "b" || plain.Path != "a" {
+		t.Errorf("the client is reached by %+v, and plain goes by %+v", reaches, plain)
 	}
 	if v, _ := w.planner.View("a"); v.Up || v.Reason != "no answer" || len(v.Problems) != 1 {
 		t.Errorf("the view is %+v", v)

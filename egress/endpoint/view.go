@@ -112,107 +112,28 @@ type Reach struct {
 }
 
 // Lookup returns the paths that reach all of a prefix, by name, each with its longest
-// route. It also returns the one that plain packets take, where BGP's attributes decide
-// that. This may be one to whose SID packets are lost: BGP does not know that yet.
-func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
-	var announced []Reach
+// route. It also returns how plain packets leave, which may be by a path to whose SID packets
+// are lost: BGP does not know that yet.
+func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, plain Plain) {
 	for _, name := range p.Names() {
 		state := p.paths[name]
-		if state.blocked != nil || state.lost {
+		if !state.usable() {
 			continue
 		}
 		prefix, r, ok := state.routes.Longest(client, func(r route) bool { return r.want != nil })
 		if !ok {
 			continue
 		}
-		reach := Reach{Path: name, Prefix: prefix, Route: r.want, Draining: r.draining || state.drain}
-		announced = append(announced, reach)
-		if state.dead == nil {
-			reaches = append(reaches, reach)
-		}
+		reaches = append(reaches, Reach{Path: name, Prefix: prefix, Route: r.want, Draining: r.draining || state.drain})
 	}
-	return reaches, bestOf(announced)
-}
-
-// bestOf is BGP's decision process (RFC 4271 §9.1.2) as far as a server can follow. It
-// compares the longest prefix, then LOCAL_PREF, AS_PATH length, ORIGIN, and MED between
-// routes of one neighbouring AS. Further steps depend on IGP costs and router IDs of the
-// plain way, so of several nothing is said.
-func bestOf(reaches []Reach) string {
-	var best []Reach
-	for _, r := range reaches {
-		switch order := preference(r, best); {
-		case order < 0:
-			best = []Reach{r}
-		case order == 0:
-			best = append(best, r)
-		}
-	}
-	best = lowestMED(best)
-	if len(best) != 1 {
-		return ""
-	}
-	return best[0].Path
-}
-
-// preference compares a route with the best ones so far: below zero it is better.
-func preference(r Reach, best []Reach) int {
-	if len(best) == 0 {
-		return -1
-	}
-	a, b := r.Route.Attributes, best[0].Route.Attributes
-	for _, difference := range []int{
-		best[0].Prefix.Bits() - r.Prefix.Bits(),
-		int(int64(localPref(b)) - int64(localPref(a))),
-		a.ASPath.Len() - b.ASPath.Len(),
-		int(a.Origin) - int(b.Origin),
-	} {
-		if difference != 0 {
-			return difference
-		}
-	}
-	return 0
-}
-
-// defaultLocalPref is the value that routers take where none was set.
-const defaultLocalPref = 100
-
-func localPref(a speaker.Attributes) uint32 {
-	if a.LocalPref == 0 {
-		return defaultLocalPref
-	}
-	return a.LocalPref
-}
-
-// lowestMED leaves routes out that have a higher MED than another one of the same
-// neighbouring AS (RFC 4271 §9.1.2.2 c); none counts as 0.
-func lowestMED(routes []Reach) []Reach {
-	var left []Reach
-	for i, r := range routes {
-		beaten := false
-		for j, other := range routes {
-			beaten = beaten || (i != j && neighbour(r) == neighbour(other) && neighbour(r) != 0 &&
-				other.Route.Attributes.MED < r.Route.Attributes.MED)
-		}
-		if !beaten {
-			left = append(left, r)
-		}
-	}
-	return left
-}
-
-func neighbour(r Reach) uint32 {
-	if path := ASes(r.Route.Attributes.ASPath); len(path) > 0 {
-		return path[0]
-	}
-	return 0
+	return reaches, p.plainTo(client)
 }
 
 // OriginAS returns the AS that a client is in by the result of [Planner.Lookup] for it. It
-// is the last of the AS path of the best route, or of the first where none is known to be
-// the best. It is 0 where no path reaches the client, and for the own AS.
-func OriginAS(reaches []Reach, best string) uint32 {
-	i := slices.IndexFunc(reaches, func(r Reach) bool { return r.Path == best })
+// is the last of the AS path of the route that plain packets take, or of the first where that
+// is not known. It is 0 where no path reaches the client, and for the own AS.
+func OriginAS(reaches []Reach, plain string) uint32 {
+	i := slices.IndexFunc(reaches, func(r Reach) bool { return r.Path == plain })
 	if len(reaches) == 0 {
 		return 0
 	}

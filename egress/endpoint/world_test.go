@@ -6,6 +6,7 @@ import (
 
 	"hikyaku/egress/config"
 	"hikyaku/egress/endpoint"
+	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/speaker"
 	"hikyaku/egress/srv6"
@@ -42,6 +43,7 @@ addresses = ["2001:db8:5::a2"]
 type world struct {
 	t        *testing.T
 	config   *config.Server
+	main     *fib.Table
 	planner  *endpoint.Planner
 	routes   map[kernel.RouteKey]kernel.Route
 	nexthops map[kernel.NexthopID]kernel.Nexthop
@@ -54,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, config: file.Server, routes: map[kernel.RouteKey]kernel.Route{}, nexthops: map[kernel.NexthopID]kernel.Nexthop{}}
+	w := &world{t: t, config: file.Server, main: fib.New(), routes: map[kernel.RouteKey]kernel.Route{}, nexthops: map[kernel.NexthopID]kernel.Nexthop{}}
 	w.rules = make(map[kernel.Rule]bool)
 	w.start()
 	return w
@@ -68,7 +70,8 @@ func (w *world) start() {
 	for _, n := range w.nexthops {
 		have.Nexthops = append(have.Nexthops, n)
 	}
-	w.planner = endpoint.New(w.config, endpoint.Options{Anchor: func(netip.Addr) string { return "anchor" }}, have)
+	anchor := func(netip.Addr) string { return "anchor" }
+	w.planner = endpoint.New(w.config, endpoint.Options{Anchor: anchor, Main: w.main}, have)
 	clear(w.routes)
 	clear(w.nexthops)
 	clear(w.rules)

@@ -33,8 +33,8 @@ type Applier struct {
 	protocol  uint8
 	addresses []netip.Addr
 	// A long read or load holds its socket; urgent is for single messages.
-	reading, writing, urgent, watching, noticing *rtnl.Conn
-	seg6                                         tunnelSourceConn
+	reading, writing, urgent, watching, noticing, following *rtnl.Conn
+	seg6                                                    tunnelSourceConn
 }
 
 // Open returns an applier for the calling thread's network namespace. It needs
@@ -49,7 +49,7 @@ func Open(opts Options) (_ *Applier, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	for _, conn := range []**rtnl.Conn{&a.reading, &a.writing, &a.urgent, &a.watching, &a.noticing} {
+	for _, conn := range []**rtnl.Conn{&a.reading, &a.writing, &a.urgent, &a.watching, &a.noticing, &a.following} {
 		if *conn, err = rtnl.Dial(unix.NETLINK_ROUTE); err != nil {
 			return nil, err
 		}
@@ -60,11 +60,11 @@ func Open(opts Options) (_ *Applier, err error) {
 	return a, nil
 }
 
-// Close frees the sockets. Applied state stays. End [Applier.WatchLinks] and
-// [Applier.WatchLosses] first.
+// Close frees the sockets. Applied state stays. End [Applier.WatchLinks],
+// [Applier.WatchLosses] and [Applier.WatchMain] first.
 func (a *Applier) Close() error {
 	var errs []error
-	for _, conn := range []*rtnl.Conn{a.reading, a.writing, a.urgent, a.watching, a.noticing, a.seg6.conn} {
+	for _, conn := range []*rtnl.Conn{a.reading, a.writing, a.urgent, a.watching, a.noticing, a.following, a.seg6.conn} {
 		if conn != nil {
 			errs = append(errs, conn.Close())
 		}

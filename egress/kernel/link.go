@@ -98,7 +98,7 @@ func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 		return err
 	}
 	for {
-		err := a.watching.Watch(ctx, []int{unix.RTNLGRP_LINK}, readAll, func(kind uint16, body []byte) {
+		err := a.watching.Watch(ctx, []int{unix.RTNLGRP_LINK}, readAll, func(kind, _ uint16, body []byte) {
 			l := parseLink(body)
 			switch {
 			case l.ofBridge: // of a device's place in a bridge, which may end

@@ -99,7 +99,7 @@ func (a *Applier) notice(ctx context.Context, begun func(), to chan<- notice) er
 			}
 			pass(notice{overrun: true}) // a reading from now on misses nothing
 			return nil
-		}, func(kind uint16, body []byte) { pass(notice{kind: kind, body: bytes.Clone(body)}) })
+		}, func(kind, _ uint16, body []byte) { pass(notice{kind: kind, body: bytes.Clone(body)}) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"hikyaku/egress/speaker/bmp"
 	"hikyaku/egress/speaker/session"
 )
 
@@ -49,6 +50,9 @@ type Config struct {
 	// reflector's End-of-RIB, until its routes count as complete. It may last twice as
 	// long. Default 1 s.
 	SettleTime time.Duration
+	// Monitor is where routers report the routes of [Neighbor.Monitored] by BMP. Its logger is
+	// the speaker's.
+	Monitor bmp.Config
 	// AnnounceOnly ignores the VPN routes of reflectors, as a border does, which would get
 	// those of all others. [VPNLearned] and [VPNWithdrawn] never come, and
 	// sessions that we open do not parse such routes, malformed or not. End-of-RIB is
@@ -115,6 +119,9 @@ func (c Config) validate() error {
 		}
 		names[n.Name], addresses[n.Address] = true, true
 		errs = append(errs, n.Validate(c.AS))
+		if n.Monitored && len(c.Monitor.Listen) == 0 {
+			errs = append(errs, fmt.Errorf("neighbour %q: is monitored, but there is no address to wait for BMP routers on", n.Name))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -122,6 +129,9 @@ func (c Config) validate() error {
 // ownSession reports whether a neighbour's session is of package session, and not GoBGP's.
 // GoBGP has those that neighbours open and all that take part in best paths.
 func (c Config) ownSession(n Neighbor) bool {
+	if n.Monitored {
+		return false
+	}
 	if n.AS != c.AS {
 		return !n.Passive && !c.BestPaths
 	}

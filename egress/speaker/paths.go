@@ -131,6 +131,11 @@ func (d *dispatcher) updated(ctx context.Context, s *peerState, u *wire.Update) 
 // are withdrawn and announced in one are announced (RFC 4271 §4.3).
 func (d *dispatcher) peerUpdated(ctx context.Context, s *peerState, u *wire.Update) {
 	a, usable := wire.AttributesOfPeer(u.Attributes)
+	if s.neighbor.Monitored {
+		// FRR reports paths as it would announce them, and import policies may prepend. A loop
+		// has the own AS behind another one.
+		a.ASPath = a.ASPath.WithoutLeading(d.config.AS)
+	}
 	cause := d.causeOf(&a, usable && !u.Unusable)
 	var refused []netip.Prefix
 	var learned []Learned

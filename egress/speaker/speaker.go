@@ -14,6 +14,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/server"
 
+	"hikyaku/egress/speaker/bmp"
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/vpn"
 )
@@ -42,6 +43,8 @@ type Speaker struct {
 	opened     map[string]*openedSession
 	mirror     mirror
 	barring    barring
+	// station is where routers report sessions of theirs, nil for none.
+	station *bmp.Station
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
@@ -100,12 +103,35 @@ func (s *Speaker) start() error {
 			return err
 		}
 	}
+	if err := s.listenForRouters(); err != nil {
+		return err
+	}
 	for _, n := range s.config.Neighbors {
 		if err := s.AddNeighbor(n); err != nil {
 			return err
 		}
 	}
+	if s.station != nil {
+		s.run(s.station.Run)
+	}
 	return nil
+}
+
+// listenForRouters opens the BMP station. Routers are accepted once all peers are known.
+func (s *Speaker) listenForRouters() (err error) {
+	if len(s.config.Monitor.Listen) > 0 {
+		config := s.config.Monitor
+		config.Logger = s.config.Logger
+		s.station, err = bmp.Listen(s.ctx, config)
+	}
+	return err
+}
+
+// monitored is a neighbour whose routes come by BMP.
+func (s *Speaker) monitored(n Neighbor) bmp.Peer {
+	return bmp.Peer{
+		Address: n.Address, AS: n.AS, Families: n.Families, Handler: sessionHandler{speaker: s, neighbor: n},
+	}
 }
 
 // Events returns the channel of events. It must be read; it is closed when the
@@ -118,6 +144,9 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	if err := n.Validate(s.config.AS); err != nil {
 		return err
 	}
+	if n.Monitored && s.station == nil {
+		return fmt.Errorf("adding neighbour %q (%s): there is no address to wait for BMP routers on", n.Name, n.Address)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.neighbors {
@@ -126,7 +155,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 		}
 	}
 	switch {
-	case s.config.ownSession(n):
+	case s.config.ownSession(n), n.Monitored:
 	case n.AS == s.config.AS:
 		if err := s.mirrorTo(n); err != nil {
 			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
@@ -140,7 +169,9 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
 	d.inbox.post(func(context.Context) { d.sessions[n.Address] = newPeerState(n, s.config) })
-	if s.config.ownSession(n) {
+	if n.Monitored {
+		s.station.Add(s.monitored(n))
+	} else if s.config.ownSession(n) {
 		s.startSession(n)
 	} else if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
 		d.inbox.post(func(context.Context) { delete(d.sessions, n.Address) })
@@ -158,7 +189,9 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	if !ok {
 		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
 	}
-	if s.config.ownSession(n) {
+	if n.Monitored {
+		s.station.Remove(s.monitored(n))
+	} else if s.config.ownSession(n) {
 		s.stopSession(name, nil)
 	} else if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)

@@ -45,6 +45,14 @@ func NewRouteTarget(routerID netip.Addr, number uint16) RouteTarget {
 	return rt
 }
 
+// ItselfNumber is the number of no peer. Routes of the distinguisher ROUTER_ID:0 are the
+// border's own addresses.
+const ItselfNumber = 0
+
+// MainTarget is the target ROUTER_ID:0. It marks routes by which the border's main table
+// sends packets, too.
+func MainTarget(routerID netip.Addr) RouteTarget { return NewRouteTarget(routerID, ItselfNumber) }
+
 // ParseRouteDistinguisher reads "192.0.2.1:7", "64500:7" or "4200000000:7".
 func ParseRouteDistinguisher(s string) (RouteDistinguisher, error) {
 	kind, value, err := parseAdministered(s)

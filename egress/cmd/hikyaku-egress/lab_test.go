@@ -202,7 +202,7 @@ func (l *lab) startTransit(n int) {
 	r := l.transits[n]
 	near := fmt.Sprintf("2001:db8:a%d", n+1)
 	r.cmd = r.ns.Command(context.Background(), os.Args[0], transitArgument, strconv.Itoa(64601+n),
-		fmt.Sprintf("198.51.100.%d", n+1), near+"::1", near+"::2", "64500")
+		fmt.Sprintf("198.51.100.%d", n+1), near+"::1", near+"::2", "64500", near+"::3")
 	r.cmd.Stderr = os.Stderr
 	in, err := r.cmd.StdinPipe()
 	if err != nil {

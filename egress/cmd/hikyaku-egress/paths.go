@@ -172,7 +172,11 @@ func (v viewer) lookup(ctx context.Context, client string) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Name, r.State, plain, r.Prefix, r.LocalPref, r.MED, asPath(r.ASPath))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || found.BestUnknown == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(v.out, "plain packets: their way is not known, since %s\n", found.BestUnknown)
+	return err
 }
 
 func asPath(list []uint32) string {

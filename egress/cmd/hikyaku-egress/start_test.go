@@ -19,7 +19,7 @@ import (
 // unprivileged is the user that agents run as in tests of privileges.
 const unprivileged = "65534"
 
-// TestPrivilegesOfTheUnit runs both agents with what the documented systemd unit gives
+// TestPrivilegesOfTheUnit runs both agents with what the systemd unit gives
 // them, as a user that is nobody.
 func TestPrivilegesOfTheUnit(t *testing.T) {
 	unit, err := os.ReadFile("../../../conf/hikyaku-egress@.service")

@@ -23,13 +23,15 @@ import (
 const transitArgument = "transit"
 
 // runTransit speaks BGP as AS args[0] with router ID args[1] and next hop args[2]. Its
-// neighbour is the border at args[3] of AS args[4]. It takes commands line by line, and
+// neighbour is the border at args[3] of AS args[4]; args[5:] are further addresses of
+// neighbours there. It takes commands line by line, and
 // answers each with the time, in Unix nanoseconds, at which it began:
 //
 //	announce PREFIX...
 //	withdraw PREFIX...
 //	bulk NUMBER          announce that many prefixes /48 from 2001:db8:8000::
 //	loop PREFIX...       announce with the border's AS in the path
+//	prepend PREFIX...    announce with the own AS twice in the path
 //	heard                answer instead how often the border has announced something
 func runTransit(args []string, in io.Reader, out io.Writer) int {
 	t, err := startTransit(args)
@@ -86,8 +88,18 @@ func startTransit(args []string) (*transit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, t.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: &api.Peer{
-		Conf:      &api.PeerConf{NeighborAddress: args[3], PeerAsn: t.peer},
+	for _, neighbor := range args[5:] {
+		if err := t.add(ctx, neighbor); err != nil {
+			return nil, err
+		}
+	}
+	return t, t.add(ctx, args[3])
+}
+
+// add waits for a neighbour of the border's AS.
+func (t *transit) add(ctx context.Context, neighbor string) error {
+	return t.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: &api.Peer{
+		Conf:      &api.PeerConf{NeighborAddress: neighbor, PeerAsn: t.peer},
 		Transport: &api.Transport{PassiveMode: true},
 		AfiSafis: []*api.AfiSafi{{Config: &api.AfiSafiConfig{
 			Family: &api.Family{Afi: api.Family_AFI_IP6, Safi: api.Family_SAFI_UNICAST}, Enabled: true,
@@ -115,8 +127,11 @@ func (t *transit) command(words []string) error {
 			prefixes = append(prefixes, netip.MustParsePrefix(word))
 		}
 	}
-	if words[0] == "loop" {
+	switch words[0] {
+	case "loop":
 		ases = append(ases, t.peer)
+	case "prepend":
+		ases = append([]uint32{t.as}, ases...)
 	}
 	for len(prefixes) > 0 {
 		n := min(len(prefixes), 512)

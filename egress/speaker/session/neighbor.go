@@ -27,6 +27,9 @@ type Neighbor struct {
 	// Passive waits for the neighbour to connect. The session is then GoBGP's, and takes
 	// ten times the memory; this package opens none.
 	Passive bool
+	// Monitored: a router of ours has the session, and reports its routes by BMP. There is
+	// none from here.
+	Monitored bool
 	// Password is for TCP MD5 (RFC 2385), empty for none.
 	Password string
 	// HoldTime is the longest silence before the session ends (RFC 4271 §4.2).

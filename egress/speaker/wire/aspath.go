@@ -44,6 +44,19 @@ func (p ASPath) segments(yield func(kind byte, numbers []uint32) bool) {
 	}
 }
 
+// WithoutLeading returns the path behind the numbers of an AS at its beginning.
+func (p ASPath) WithoutLeading(as uint32) ASPath {
+	raw := []byte(p.raw)
+	for len(raw) >= 6 && raw[0] == bgp.BGP_ASPATH_ATTR_TYPE_SEQ && binary.BigEndian.Uint32(raw[2:]) == as {
+		if raw[1] == 1 {
+			raw = raw[6:]
+		} else {
+			raw = append([]byte{raw[0], raw[1] - 1}, raw[6:]...)
+		}
+	}
+	return ASPath{raw: string(raw)}
+}
+
 // Contains reports whether the AS is anywhere in the path, also in sets.
 func (p ASPath) Contains(as uint32) bool {
 	found := false

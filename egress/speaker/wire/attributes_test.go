@@ -121,3 +121,18 @@ func TestAttributesAreSmall(t *testing.T) {
 		t.Errorf("attributes take %d bytes", size)
 	}
 }
+
+func TestPathsWithoutTheirLeadingAS(t *testing.T) {
+	const own = 64500
+	for _, test := range []struct{ path, want ASPath }{
+		{NewASPath(), NewASPath()},
+		{NewASPath(own), NewASPath()},
+		{NewASPath(1, 2), NewASPath(1, 2)},
+		{NewASPath(own, 1, 2), NewASPath(1, 2)},
+		{NewASPath(own, own, own, 1, own), NewASPath(1, own)},
+	} {
+		if got := test.path.WithoutLeading(own); got != test.want {
+			t.Errorf("%q becomes %q, want %q", test.path, got, test.want)
+		}
+	}
+}

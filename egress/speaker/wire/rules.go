@@ -39,7 +39,9 @@ const anySize = -1
 
 // attributeRules are the rules of sessions with AS numbers of four bytes. Attributes without
 // a rule are left out, and only their flags are checked.
-var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{FromReflector: internalRules, FromPeer: externalRules()}
+var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{
+	FromReflector: internalRules, FromPeer: externalRules(), FromMonitor: monitorRules(),
+}
 
 // externalRules are those of sessions with other ASes. There, attributes for use within one
 // AS are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
@@ -54,6 +56,14 @@ func externalRules() map[bgp.BGPAttrType]attributeRule {
 	rules[bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES] = attributeRule{size: 8, repeats: true, raw: true}
 	rules[bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY] = attributeRule{size: 12, repeats: true, raw: true}
 	rules[onlyToCustomer] = attributeRule{size: 4, raw: true} // RFC 9234 §5
+	return rules
+}
+
+// monitorRules are those of routes that a router of ours has from another AS, and hands on
+// with the LOCAL_PREF that it gives them.
+func monitorRules() map[bgp.BGPAttrType]attributeRule {
+	rules := externalRules()
+	rules[bgp.BGP_ATTR_TYPE_LOCAL_PREF] = internalRules[bgp.BGP_ATTR_TYPE_LOCAL_PREF]
 	return rules
 }
 
@@ -138,7 +148,7 @@ func (u *Update) parseAttribute(raw, value []byte) {
 	}
 	if path, ok := attribute.(*bgp.PathAttributeAsPath); ok {
 		switch {
-		case u.from == FromPeer && confederated(path):
+		case u.from != FromReflector && confederated(path):
 			u.fault(kind, true, "it has a confederation's segment")
 			return
 		case asPathFromGoBGP(path).Contains(0):

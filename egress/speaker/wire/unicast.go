@@ -10,7 +10,7 @@ import (
 // parsePlain reads the fields for IPv4 routes of an UPDATE, which only those of peers
 // have. bare: it has no attribute, and without routes is End-of-RIB (RFC 4724 §2).
 func (u *Update) parsePlain(withdrawn, nlri []byte, bare bool) (err error) {
-	if u.from != FromPeer {
+	if u.from == FromReflector {
 		return nil
 	}
 	if bare && len(withdrawn) == 0 && len(nlri) == 0 {

@@ -46,6 +46,9 @@ const (
 	FromReflector Source = iota
 	// FromPeer: unicast routes of another AS.
 	FromPeer
+	// FromMonitor: the same, as an own router's import policy has left them. They may have
+	// LOCAL_PREF.
+	FromMonitor
 )
 
 // NLRI is the key of a VPN route, or of a unicast one, whose distinguisher is zero.
@@ -164,6 +167,7 @@ func (u *Update) overrun(attributes []byte, seen *attributeSet) error {
 var mandatory = [...][]bgp.BGPAttrType{
 	FromReflector: {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
 	FromPeer:      {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
+	FromMonitor:   {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
 }
 
 // checkWhole checks the attributes together.
@@ -229,7 +233,7 @@ func (u *Update) parseReach(value []byte) (routes bool, err error) {
 	if u.NextHop, ok = parseNextHop(hop, family); !ok {
 		return false, fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop)) // RFC 7606 §7.11
 	}
-	if u.from == FromPeer && (u.NextHop.IsUnspecified() || u.NextHop.IsMulticast()) {
+	if u.from != FromReflector && (u.NextHop.IsUnspecified() || u.NextHop.IsMulticast()) {
 		u.fault(bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, true, "its next hop is %s", u.NextHop)
 	}
 	u.Reach, err = parseRoutes(u.Reach, rest, family)

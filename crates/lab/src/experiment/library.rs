@@ -50,6 +50,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/epe-isps.toml"),
     ),
     (
+        "epe-localpref",
+        include_str!("../../../../experiments/epe-localpref.toml"),
+    ),
+    (
         "epe-sizes",
         include_str!("../../../../experiments/epe-sizes.toml"),
     ),

@@ -35,7 +35,7 @@ pub use record::{
 pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
-    Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, Control, Event, File, Filter, Flow,
-    Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip, Spec, Then, Traffic, Training,
-    Transport, Workload,
+    Adjust, AltSvc, Arm, Backend, Borders, Change, Client, ClientKind, Control, Event, File,
+    Filter, Flow, Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip, Spec, Then,
+    Traffic, Training, Transport, Workload,
 };

@@ -10,7 +10,7 @@ use super::error::{Fault, fault};
 use super::files::{LIVE_FILE, SiteFile};
 use super::link;
 use super::record::Links;
-use super::spec::{Arm, Backend, Client, Event, Kind, Pattern, Server, Spec, Traffic};
+use super::spec::{Arm, Backend, Borders, Client, Event, Kind, Pattern, Server, Spec, Traffic};
 
 impl Spec {
     /// Returns the links of a cell by transit A and B, before any change.
@@ -91,6 +91,7 @@ impl Spec {
                 ("pattern", self.patterns.is_empty()),
                 ("workload.traffic", workload.traffic.is_empty()),
                 ("workload.training", workload.training.is_none()),
+                ("workload.borders", workload.borders == Borders::Agents),
                 ("axes.pattern", !self.axes.contains_key(&Axis::Pattern)),
                 ("axes.traffic", !self.axes.contains_key(&Axis::Traffic)),
             ];

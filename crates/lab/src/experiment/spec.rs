@@ -14,7 +14,7 @@ mod paths;
 
 pub use control::{Control, Measure, Routers};
 pub(crate) use paths::PAUSE;
-pub use paths::{Event, Pattern, Then, Traffic, Training};
+pub use paths::{Borders, Event, Pattern, Then, Traffic, Training};
 
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -181,6 +181,9 @@ pub struct Workload {
     pub traffic: Vec<Traffic>,
     /// Of [`Kind::Paths`]: training by sessions of the warm-up.
     pub training: Option<Training>,
+    /// Of [`Kind::Paths`]: the programs that route on the borders.
+    #[serde(default)]
+    pub borders: Borders,
 }
 
 /// The kind of workload.

@@ -38,7 +38,7 @@ func (c *Conn) Filter(program []unix.SockFilter) error {
 // Watch joins multicast groups, calls joined, and then each for every message, until
 // ctx is done or something fails. It holds the socket. What joined reads from another
 // socket is as new as the first message, or newer.
-func (c *Conn) Watch(ctx context.Context, groups []int, joined func() error, each func(kind uint16, body []byte)) error {
+func (c *Conn) Watch(ctx context.Context, groups []int, joined func() error, each func(kind, flags uint16, body []byte)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.drain(); err != nil {
@@ -73,7 +73,7 @@ func (c *Conn) Watch(ctx context.Context, groups []int, joined func() error, eac
 			return err
 		}
 		for _, m := range messages {
-			each(m.kind, m.body)
+			each(m.kind, m.flags, m.body)
 		}
 	}
 }

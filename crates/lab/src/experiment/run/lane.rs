@@ -87,7 +87,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Returns the lane's test bed of several paths.
-    pub(super) fn test_bed(&mut self) -> Result<&mut TestBed, RunError> {
+    pub(super) fn test_bed(&mut self, borders: spec::Borders) -> Result<&mut TestBed, RunError> {
         match &mut self.test_bed {
             Some(bed) => Ok(bed),
             empty => {
@@ -97,7 +97,7 @@ impl<'a> Lane<'a> {
                     .join(format!("{}-epe", self.topology.server().name()));
                 fs::create_dir_all(&directory)
                     .attempt(|| format!("creating {}", directory.display()))?;
-                Ok(empty.insert(TestBed::open(directory)?))
+                Ok(empty.insert(TestBed::open(directory, borders)?))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser, control, programs};
+use super::{RunArgs, RunError, browser, control, epe, programs};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
@@ -93,7 +93,8 @@ fn missing(spec: &Spec, arm: &Arm) -> Option<&'static str> {
     let browser = (arm.client == Client::Chromium).then(browser::program);
     let mut needed = arm.server.program().into_iter().chain(browser);
     let missing = needed.find(|program| !is_program(program.as_ref()));
-    missing.or_else(|| control::missing(spec, arm))
+    let missing = missing.or_else(|| control::missing(spec, arm));
+    missing.or_else(|| epe::missing(spec))
 }
 
 /// Returns the names of the arms to run, and those left out with their reasons. `wanted` has the

@@ -45,6 +45,18 @@ pub enum Event {
     UnpluggedBorder,
 }
 
+/// The programs that choose BGP's best path on the borders of [`Kind::Paths`](super::Kind::Paths).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Borders {
+    /// The egress agents themselves. All routes have the same LOCAL_PREF.
+    #[default]
+    Agents,
+    /// FRR beside the agents, with sessions of its own. It gives the routes of transit A
+    /// LOCAL_PREF 110, although their AS path is the longer one.
+    Frr,
+}
+
 /// Length of a [pause](Event::Pause) of a link.
 pub(crate) const PAUSE: Duration = Duration::from_millis(120);
 

@@ -11,7 +11,8 @@ use super::super::process::Process;
 use super::net::OWN_AS;
 use hikyaku_emulator::link::Netns;
 
-pub(super) use frr::{Vty, Zebra};
+pub(super) use frr::Vty;
+pub(in super::super) use frr::{Zebra, start_with_config};
 
 /// The BGP configuration of a router.
 #[derive(Clone, Debug)]

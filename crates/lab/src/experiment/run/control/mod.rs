@@ -28,6 +28,7 @@ use super::stop::Stop;
 use crate::experiment::record::Run;
 use crate::experiment::spec::{Arm, Measure, Routers, Spec};
 use daemon::Maker;
+pub(super) use daemon::{Zebra, start_with_config};
 
 /// The files of a run, and its end.
 struct Place<'a> {

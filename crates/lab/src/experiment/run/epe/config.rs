@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use super::Side;
+use crate::experiment::spec::Borders;
 
 /// Address of the client.
 pub(crate) const CLIENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 1);
@@ -29,20 +30,25 @@ const ISP: u32 = 64_701;
 const REFLECTOR: &str = "2001:db8:5::53";
 
 /// Configurations of GoBGP by node.
-pub(super) fn daemons() -> [(&'static str, String); 4] {
+pub(super) fn daemons(borders: Borders) -> [(&'static str, String); 4] {
+    // Each transit has a shorter AS path unless the ISP makes it longer.
+    let longer = match borders {
+        Borders::Agents => Side::B,
+        Borders::Frr => Side::A,
+    };
     [
         ("reflector", reflector()),
-        ("isp", isp()),
-        ("transit-a", transit(TRANSIT_A, "198.51.100.1", "a1", "e1")),
-        ("transit-b", transit(TRANSIT_B, "198.51.100.2", "a2", "e2")),
+        ("isp", isp(longer)),
+        ("transit-a", transit(Side::A)),
+        ("transit-b", transit(Side::B)),
     ]
 }
 
 /// Configuration of the agent on a node.
-pub(super) fn agent(node: &str, socket: &Path, directory: &Path) -> String {
+pub(super) fn agent(node: &str, socket: &Path, directory: &Path, borders: Borders) -> String {
     let text = match node {
-        "asbr1" => border(1, Side::A, TRANSIT_A),
-        "asbr2" => border(2, Side::B, TRANSIT_B),
+        "asbr1" => border(Side::A, borders),
+        "asbr2" => border(Side::B, borders),
         _ => server(&directory.join(FLOW_STATS)),
     };
     let state = directory.join(format!("{node}-state"));
@@ -72,31 +78,90 @@ fn reflector() -> String {
 
 const FAMILIES: [&str; 3] = ["ipv6-unicast", "l3vpn-ipv6-unicast", "l3vpn-ipv4-unicast"];
 
-/// Configuration of the client's ISP, which prefers transit A for packets to it.
-fn isp() -> String {
+/// Configuration of the client's ISP, which makes its AS path by one transit longer.
+fn isp(longer: Side) -> String {
     let mut text = global(ISP, "198.51.100.9");
-    text += "[global.apply-policy.config]\nexport-policy-list = [\"prefer-a\"]\n\
+    text += "[global.apply-policy.config]\nexport-policy-list = [\"prepend\"]\n\
              default-export-policy = \"accept-route\"\n";
     text += &neighbor("2001:db8:e1::2", TRANSIT_A, Opens::They, &["ipv6-unicast"]);
     text += &neighbor("2001:db8:e2::2", TRANSIT_B, Opens::They, &["ipv6-unicast"]);
-    text += "[[defined-sets.neighbor-sets]]\nneighbor-set-name = \"b\"\n\
-             neighbor-info-list = [\"2001:db8:e2::2\"]\n\
-             [[policy-definitions]]\nname = \"prefer-a\"\n\
-             [[policy-definitions.statements]]\nname = \"longer\"\n\
-             [policy-definitions.statements.conditions.match-neighbor-set]\n\
-             neighbor-set = \"b\"\n\
-             [policy-definitions.statements.actions.bgp-actions.set-as-path-prepend]\n";
-    text + &format!("as = \"{ISP}\"\nrepeat-n = 1\n")
+    text += &format!(
+        "[[defined-sets.neighbor-sets]]\nneighbor-set-name = \"longer\"\n\
+         neighbor-info-list = [\"2001:db8:e{}::2\"]\n\
+         [[policy-definitions]]\nname = \"prepend\"\n\
+         [[policy-definitions.statements]]\nname = \"longer\"\n\
+         [policy-definitions.statements.conditions.match-neighbor-set]\n\
+         neighbor-set = \"longer\"\n\
+         [policy-definitions.statements.actions.bgp-actions.set-as-path-prepend]\n\
+         as = \"{ISP}\"\nrepeat-n = 1\n",
+        number(longer)
+    );
+    text
 }
 
-/// Configuration of a transit between the content AS and the ISP. Its networks differ in the parts
-/// `csp` and `isp`.
-fn transit(asn: u32, router_id: &str, csp: &str, isp: &str) -> String {
-    let border = format!("2001:db8:{csp}::2");
-    let isp = format!("2001:db8:{isp}::1");
-    global(asn, router_id)
-        + &neighbor(&border, ASN, Opens::They, &["ipv6-unicast"])
+/// Configuration of a transit between the content AS and the ISP. The border may have two sessions
+/// with it.
+fn transit(side: Side) -> String {
+    let number = number(side);
+    let border = |end| {
+        let address = format!("2001:db8:a{number}::{end}");
+        neighbor(&address, ASN, Opens::They, &["ipv6-unicast"])
+    };
+    let isp = format!("2001:db8:e{number}::1");
+    global(asn(side), &format!("198.51.100.{number}"))
+        + &border(2)
+        + &border(3)
         + &neighbor(&isp, ISP, Opens::We, &["ipv6-unicast"])
+}
+
+/// The number of a side in addresses.
+const fn number(side: Side) -> u8 {
+    match side {
+        Side::A => 1,
+        Side::B => 2,
+    }
+}
+
+/// The AS of a side's transit.
+const fn asn(side: Side) -> u32 {
+    match side {
+        Side::A => TRANSIT_A,
+        Side::B => TRANSIT_B,
+    }
+}
+
+/// The command of `ip` that gives a border the address that FRR has towards the transit. It is
+/// never a default source, so that the agent's session has the first one.
+pub(super) fn second_address(side: Side) -> String {
+    let number = number(side);
+    format!("addr add 2001:db8:a{number}::3/64 dev transit nodad preferred_lft 0")
+}
+
+/// Configuration of FRR's `bgpd` on a border. It prefers transit A by LOCAL_PREF, and hands its
+/// best paths to the other border.
+pub(super) fn frr(side: Side) -> String {
+    let (number, asn) = (number(side), asn(side));
+    let (other, preference) = match side {
+        Side::A => (2, 110),
+        Side::B => (1, 100),
+    };
+    format!(
+        "router bgp {ASN}\n bgp router-id 192.0.2.10{number}\n no bgp default ipv4-unicast\n \
+         no bgp ebgp-requires-policy\n \
+         neighbor 2001:db8:a{number}::1 remote-as {asn}\n \
+         neighbor 2001:db8:a{number}::1 update-source 2001:db8:a{number}::3\n \
+         neighbor 2001:db8:a{number}::1 timers connect 1\n \
+         neighbor 2001:db8:5::b{other} remote-as {ASN}\n \
+         neighbor 2001:db8:5::b{other} update-source 2001:db8:5::b{number}\n \
+         neighbor 2001:db8:5::b{other} timers connect 1\n \
+         address-family ipv6 unicast\n  \
+         neighbor 2001:db8:a{number}::1 activate\n  \
+         neighbor 2001:db8:a{number}::1 route-map PREFERENCE in\n  \
+         neighbor 2001:db8:5::b{other} activate\n  \
+         neighbor 2001:db8:5::b{other} next-hop-self\n \
+         exit-address-family\n\
+         route-map PREFERENCE permit 10\n set local-preference {preference}\n"
+    )
 }
 
 fn global(asn: u32, router_id: &str) -> String {
@@ -133,10 +198,14 @@ fn neighbor(address: &str, asn: u32, opens: Opens, families: &[&str]) -> String 
     text
 }
 
-fn border(number: u8, side: Side, transit: u32) -> String {
+fn border(side: Side, borders: Borders) -> String {
+    let (number, transit) = (number(side), asn(side));
+    let router = match borders {
+        Borders::Agents => "[router]\nbest_paths = true\nannounce = [\"2001:db8:5::/48\"]\n",
+        Borders::Frr => "",
+    };
     format!(
-        "[router]\nbest_paths = true\nannounce = [\"2001:db8:5::/48\"]\n\
-         [import]\nmartians = true\n\
+        "{router}[import]\nmartians = true\n\
          [srv6]\nlocator = \"2001:db8:b{number}::/48\"\ninterfaces = [\"csp\"]\n\
          [[reflector]]\nname = \"rr\"\naddress = \"{REFLECTOR}\"\n\
          local_address = \"2001:db8:5::b{number}\"\n\

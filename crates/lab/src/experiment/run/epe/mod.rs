@@ -21,9 +21,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::control::{Zebra, start_with_config};
 use super::error::{Attempt, RunError};
 use super::process::Process;
-use super::programs::{EGRESS, of_egress};
+use super::programs::{self, BGPD, EGRESS, ZEBRA, of_egress};
+use crate::experiment::spec::{Borders, Spec};
 use hikyaku_emulator::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
 use hikyaku_emulator::topology::{Network, TopologySpec};
 
@@ -38,6 +40,14 @@ pub(super) const TOPOLOGY: &str = "epe";
 /// Time that daemons and agents may take until the client is reached over all paths.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
+/// Returns the first program that the borders' routing needs and that is not installed.
+pub(super) fn missing(spec: &Spec) -> Option<&'static str> {
+    match spec.workload.borders {
+        Borders::Agents => None,
+        Borders::Frr => programs::missing(&[BGPD, ZEBRA]),
+    }
+}
+
 /// A running content AS. A drop ends all programs inside and removes the namespaces. After a kill,
 /// `lab clean` finds all of it, since everything is inside of them.
 #[derive(Debug)]
@@ -45,6 +55,8 @@ pub(super) struct TestBed {
     // The order is that of dropping: programs before their namespaces.
     agents: Vec<(&'static str, Process)>,
     daemons: Vec<(&'static str, Process)>,
+    /// FRR's daemons beside the agents, behind `daemons`, which hold their sockets.
+    zebras: Vec<Zebra>,
     pub(super) network: Network,
     /// The program `hikyaku-egress`.
     egress: PathBuf,
@@ -61,25 +73,31 @@ impl TestBed {
     /// # Errors
     /// Without privileges, gobgpd or `hikyaku-egress`, or if a part does not come up within a
     /// minute. The error has the end of that part's log.
-    pub(super) fn open(directory: PathBuf) -> Result<Self, RunError> {
+    pub(super) fn open(directory: PathBuf, borders: Borders) -> Result<Self, RunError> {
         let spec =
             TopologySpec::load(TOPOLOGY).map_err(|error| RunError::Arguments(error.to_string()))?;
         let mut bed = Self {
             agents: Vec::new(),
             daemons: Vec::new(),
+            zebras: Vec::new(),
             network: Network::create(&spec)?,
             egress: of_egress(EGRESS)?,
             directory,
         };
         bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)?;
-        for (node, text) in config::daemons() {
+        for (node, text) in config::daemons(borders) {
             bed.start_daemon(node, &text)?;
+        }
+        if borders == Borders::Frr {
+            for side in Side::ALL {
+                bed.start_frr(side)?;
+            }
         }
         bed.announce_client()?;
         for side in Side::ALL {
-            bed.start_agent(side.border())?;
+            bed.start_agent(side.border(), borders)?;
         }
-        bed.start_agent("server")?;
+        bed.start_agent("server", borders)?;
         bed.start_flow_stats()?;
         bed.wait_until_ready()?;
         Ok(bed)
@@ -158,8 +176,8 @@ impl TestBed {
     }
 
     /// Starts the agent of a node, without waiting for it.
-    fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
-        let text = config::agent(node, &self.socket(node), &self.directory);
+    fn start_agent(&mut self, node: &'static str, borders: Borders) -> Result<(), RunError> {
+        let text = config::agent(node, &self.socket(node), &self.directory, borders);
         let file = self.write(&format!("{node}.toml"), &text)?;
         let role = if node == "server" { "server" } else { "border" };
         let mut command = Command::new(&self.egress);
@@ -229,6 +247,18 @@ impl TestBed {
         let agents = self.agents.iter();
         let said = agents.map(|(node, process)| format!("{node}: {}", process.said()));
         said.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Starts FRR on a border, with a second address towards the transit.
+    fn start_frr(&mut self, side: Side) -> Result<(), RunError> {
+        let node = self.node(side.border());
+        node.ip_command(&config::second_address(side))?;
+        let zebra = Zebra::start(node)?;
+        let directory = self.directory.join(format!("{}-frr", side.border()));
+        let process = start_with_config(&config::frr(side), Some(&zebra), node, &directory)?;
+        self.daemons.push(("bgpd", process));
+        self.zebras.push(zebra);
+        Ok(())
     }
 
     fn start_daemon(&mut self, node: &'static str, text: &str) -> Result<(), RunError> {

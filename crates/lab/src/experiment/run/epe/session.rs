@@ -43,7 +43,7 @@ pub(crate) fn run(
     let Some(traffic) = spec.traffic(&job.cell) else {
         unreachable!("the experiment was checked: it has traffic");
     };
-    let bed = lane.test_bed()?;
+    let bed = lane.test_bed(spec.workload.borders)?;
     let arm = &spec.arms[job.arm];
     let origin = origin(bed, traffic, spec.training_file())?;
     let mut kind = experiment.server(&job.cell, arm);

@@ -26,9 +26,19 @@ pub(super) fn start(
     netns: &Netns,
     directory: &Path,
 ) -> Result<Process, RunError> {
+    start_with_config(&config(router), zebra, netns, directory)
+}
+
+/// Starts `bgpd` with the text of a configuration.
+pub(in super::super::super) fn start_with_config(
+    config: &str,
+    zebra: Option<&Zebra>,
+    netns: &Netns,
+    directory: &Path,
+) -> Result<Process, RunError> {
     let directory = place(directory)?;
     let file = directory.join("bgpd.conf");
-    write(&file, &config(router))?;
+    write(&file, config)?;
     let mut command = Command::new(BGPD);
     // As root (-S), since it has nothing but this namespace.
     command
@@ -103,14 +113,14 @@ fn names(family: Family) -> &'static [&'static str] {
 
 /// `zebra`, which runs as FRR's own user, and so needs a directory that this user may enter.
 #[derive(Debug)]
-pub(in super::super) struct Zebra {
+pub(in super::super::super) struct Zebra {
     directory: TempDir,
     // Ends before its directory is removed.
     _process: Process,
 }
 
 impl Zebra {
-    pub(in super::super) fn start(netns: &Netns) -> Result<Self, RunError> {
+    pub(in super::super::super) fn start(netns: &Netns) -> Result<Self, RunError> {
         let directory = TempDir::with_prefix("hkyk-zebra-")
             .attempt(|| "creating a directory for `zebra`".to_owned())?;
         let path = directory.path();
