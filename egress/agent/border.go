@@ -63,15 +63,11 @@ func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")
 	}
-	for i := range b.config.Peers {
-		p := &b.config.Peers[i]
-		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
-		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
-		if b.config.SRv6.VRF == config.ToggleOn && !b.vrf[p.Name] {
-			return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without, and leaves IPv4 clients out): %w",
-				missing(b.features, "VRF", "EndDT46"))
-		}
+	if b.config.SRv6.VRF == config.ToggleOn && !b.features.EndDT46 {
+		return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without, and leaves IPv4 clients out): %w",
+			missing(b.features, "VRF", "EndDT46"))
 	}
+	b.chooseLookups(b.features)
 	for _, name := range b.config.SRv6.Interfaces {
 		if _, err := h.devices.mtu("srv6.interfaces", name); err != nil {
 			return err
@@ -79,6 +75,18 @@ func (b *Border) check(h *host) error {
 	}
 	return nil
 }
+
+// chooseLookups decides by the kernel's features which peers get a VRF device.
+func (b *Border) chooseLookups(features kernel.Features) {
+	for i := range b.config.Peers {
+		p := &b.config.Peers[i]
+		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
+		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && features.EndDT46
+	}
+}
+
+// file is the configuration, as package config returns it.
+func (b *Border) file() *config.File { return &config.File{Border: b.config} }
 
 // prepare makes devices and sysctls fit.
 func (b *Border) prepare(h *host) error {

@@ -26,8 +26,11 @@ type host struct {
 // interface's name is a slash there.
 type sysctl struct{ key, value string }
 
+// sysctlRoot is where the kernel has its parameters as files.
+const sysctlRoot = "/proc/sys/"
+
 func (s sysctl) path() string {
-	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
+	return sysctlRoot + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
 }
 
 // ofInterface is a parameter of one interface.
