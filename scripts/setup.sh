@@ -47,6 +47,7 @@ readonly TESTS=(
     haproxy:haproxy
     ip:iproute2
     setpriv:util-linux
+    nsenter:util-linux
     ss:iproute2
     # A test compares the server's media types with it.
     /etc/mime.types:media-types

@@ -19,7 +19,7 @@ type Finding struct {
 	// Check is the stable name of the check, for scripts.
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	// What was found, Why it matters and the Remedy are sentences.
+	// The fault, why it matters and its remedy, each a sentence.
 	What   string `json:"what"`
 	Why    string `json:"why"`
 	Remedy string `json:"remedy"`

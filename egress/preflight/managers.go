@@ -89,8 +89,8 @@ func (c *checker) keptAddresses(root, name string) {
 	}
 }
 
-// configFiles are those of systemd-networkd, the last having the last word: of files with
-// one name the most important folder's counts (systemd.unit(5) has the order).
+// configFiles are those of systemd-networkd; the last one counts most. Of files with one name
+// only that of the most important folder counts (networkd.conf(5)).
 func configFiles(root string) []string {
 	byName := map[string]string{}
 	for _, folder := range []string{"usr/lib", "run", "etc"} {
@@ -112,7 +112,7 @@ func configFiles(root string) []string {
 }
 
 // settings reads a section's keys from files, of which later ones count more. The section
-// "" is what comes before all others.
+// "" has the lines before all others.
 func settings(files []string, section string) map[string]string {
 	values := map[string]string{}
 	for _, file := range files {

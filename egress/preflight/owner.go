@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// agentProgram is the name that the kernel has for the agent's process, of 15 bytes at most.
+// agentProgram is the name of the agent's processes in the kernel, which keeps 15 bytes of it.
 const agentProgram = "hikyaku-egress"
 
 // unknownOwner stands for a program that cannot be found, as that of another user.
@@ -32,4 +32,4 @@ func owner(inode uint32) string {
 }
 
 // isAgent reports whether a program is the agent itself.
-func isAgent(owner string) bool { return strings.HasPrefix(owner, agentProgram) }
+func isAgent(owner string) bool { return strings.HasPrefix(owner, agentProgram+" (") }

@@ -22,12 +22,12 @@ type Sysctl struct {
 	Want string
 }
 
-// Input has what is checked, and how.
+// Input describes a check.
 type Input struct {
 	File     *config.File
 	Features kernel.Features
 	// Needed are the features that this configuration uses, by their names in
-	// [kernel.Features], with what is lost without them.
+	// [kernel.Features], with how bad it is to lack them.
 	Needed []Need
 	// Sysctls are those that the agent needs; SetSysctls: it sets them itself.
 	Sysctls    []Sysctl
