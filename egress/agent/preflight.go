@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 
+	"hikyaku/egress/border"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/preflight"
@@ -37,14 +39,15 @@ func preflightInput(file *config.File, features kernel.Features) preflight.Input
 	}
 	var wanted []sysctl
 	if c := file.Border; c != nil {
-		b := &Border{config: c, vrf: make(map[string]bool)}
+		b := &Border{config: c, lookups: make(map[string]border.Lookup)}
 		b.chooseLookups(features)
 		need(preflight.Error, "EndDT6")
 		if c.SRv6.VRF == config.ToggleOn {
 			need(preflight.Error, "VRF", "EndDT46")
 		} else if c.SRv6.VRF == config.ToggleAuto && b.wantsIPv4() {
-			need(preflight.Warning, "VRF", "EndDT46")
+			need(preflight.Warning, missingForIPv4(features)...)
 		}
+		in.ByPair = slices.Contains(slices.Collect(maps.Values(b.lookups)), border.ByPair)
 		wanted, in.SetSysctls = b.sysctls(), c.Kernel.SetSysctls
 	} else {
 		need(preflight.Error, "Seg6")
@@ -60,6 +63,15 @@ func preflightInput(file *config.File, features kernel.Features) preflight.Input
 		in.Sysctls = append(in.Sysctls, preflight.Sysctl{Key: s.key, File: strings.TrimPrefix(s.path(), sysctlRoot), Want: s.value})
 	}
 	return in
+}
+
+// missingForIPv4 are the features to name where IPv4 clients are left out: it works without VRF
+// devices, by pairs of others.
+func missingForIPv4(f kernel.Features) []string {
+	if f.EndDT46 || f.EndDX4 && f.Veth {
+		return nil
+	}
+	return []string{"EndDT46", "EndDX4", "Veth"}
 }
 
 // wantsIPv4 reports whether a peer is for IPv4 clients, too.

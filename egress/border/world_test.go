@@ -99,7 +99,7 @@ func (w *world) start() {
 		have.Nexthops = append(have.Nexthops, n)
 	}
 	w.planner = border.New(w.config, border.Options{
-		Anchor: "anchor", VRF: func(*config.Peer) bool { return false },
+		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return border.ByTable },
 		Resolve: w.resolve, ResolveInside: w.resolveInside,
 	}, have)
 	want := w.planner.Want()
@@ -223,7 +223,7 @@ func (w *world) peer(name string) *config.Peer { return w.planner.Config(name) }
 
 // open reports whether a packet to the peer's SID is looked up in its table.
 func (w *world) open(name string) bool {
-	r, ok := w.routes[border.Drop(w.peer(name)).Key()]
+	r, ok := w.routes[w.planner.Drops(w.peer(name))[0].Key()]
 	return ok && r.Nexthop != 0
 }
 

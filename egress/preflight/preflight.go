@@ -32,8 +32,8 @@ type Input struct {
 	// Sysctls are those that the agent needs; SetSysctls: it sets them itself.
 	Sysctls    []Sysctl
 	SetSysctls bool
-	// VRFless are the peers whose IPv4 packets pass a veth pair, since the kernel has no VRF.
-	VRFless bool
+	// ByPair: IPv4 packets of servers pass a pair of devices, since the kernel has no VRF.
+	ByPair bool
 	// Thorough adds the checks that connect to neighbours and read whole tables.
 	Thorough bool
 	// Running is the agent that runs here, "" for none: its sessions are not tried.

@@ -34,7 +34,7 @@ func (c *checker) sysctls() {
 // reversePathFilter reports a strict filter that drops IPv4 packets behind a veth pair: their
 // source is not reached by that device.
 func (c *checker) reversePathFilter() {
-	if !c.VRFless {
+	if !c.ByPair {
 		return
 	}
 	if value, err := readSysctl("net/ipv4/conf/all/rp_filter"); err == nil && value == "1" {
