@@ -80,7 +80,7 @@ func TestRoutesThatAreNotTaken(t *testing.T) {
 	for _, test := range []struct{ name, prefix string }{
 		{"too long", "2001:db8:c::/56"},
 		{"the default route", "::/0"},
-		{"IPv4 without VRF devices", "198.51.100.0/24"},
+		{"IPv4 without a SID for it", "198.51.100.0/24"},
 		{"a prefix of the border's own locator", "2001:db8:b1::/48"},
 	} {
 		w := newWorld(t)

@@ -72,7 +72,9 @@ type world struct {
 	via      map[netip.Addr]netip.Addr
 	asked    int
 	interior string
-	log      []string
+	// lookup is that of every peer.
+	lookup border.Lookup
+	log    []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -99,7 +101,8 @@ func (w *world) start() {
 		have.Nexthops = append(have.Nexthops, n)
 	}
 	w.planner = border.New(w.config, border.Options{
-		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return border.ByTable },
+		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return w.lookup },
+		Pair:    func(p *config.Peer) (string, string) { return "pair-" + p.Name, "pair-" + p.Name + "p" },
 		Resolve: w.resolve, ResolveInside: w.resolveInside,
 	}, have)
 	want := w.planner.Want()

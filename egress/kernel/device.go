@@ -68,10 +68,10 @@ func (a *Applier) EnsureVRF(ctx context.Context, name string, table uint32) erro
 	return a.setUp(name, 0)
 }
 
-// EnsurePair makes sure that there is a veth pair of this name, whose other end is called
-// name+"p", and that both are up. A packet routed to the one comes in by the other, whatever
-// its address, since both have one link-layer address, made of the given number, and no
-// neighbours. So rules can select packets by the device that they come in by.
+// EnsurePair makes sure that there is a veth pair of this name that is up, with name+"p" as
+// its other end. A packet routed to the one comes in by the other. No neighbour is asked for
+// its address: both ends have one, made of the given number. Rules can then select packets
+// by the device that they come in by.
 func (a *Applier) EnsurePair(ctx context.Context, name string, number, mtu uint32) error {
 	if err := ctx.Err(); err != nil {
 		return err

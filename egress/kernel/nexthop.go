@@ -36,10 +36,9 @@ const (
 	EndDT4
 	// EndDT46 looks up either.
 	EndDT46
-	// EndDX4 takes the inner IPv4 packet on by its own destination and the device that the
-	// outer packet came in by, as a packet of that device. It needs no VRF, and Table is 0.
-	// Linux has this for End.DX4 with the next hop 0.0.0.0. With a neighbour as next hop the
-	// kernel asks for the link-layer address of the destination instead.
+	// EndDX4 routes the inner IPv4 packet as one that came in by the outer packet's device.
+	// It needs no VRF, and Table is 0. It is Linux's End.DX4 with the next hop 0.0.0.0. With a
+	// neighbour as next hop, the kernel looks for the destination itself on the link.
 	EndDX4
 )
 

@@ -2,11 +2,15 @@ package preflight
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/config"
 )
 
 // sysctls reports those that are not as the agent needs them, unless it sets them itself.
@@ -31,9 +35,12 @@ func (c *checker) sysctls() {
 	c.reversePathFilter()
 }
 
-// reversePathFilter reports a strict filter that drops IPv4 packets behind a veth pair: their
-// source is not reached by that device.
+// reversePathFilter reports strict filters that drop IPv4 packets whose source is not reached by
+// the device that they come in by.
 func (c *checker) reversePathFilter() {
+	if s := c.File.Server; s != nil {
+		c.strictServer(s)
+	}
 	if !c.ByPair {
 		return
 	}
@@ -42,6 +49,23 @@ func (c *checker) reversePathFilter() {
 			"without VRF devices, IPv4 packets of servers pass a pair of devices that no route to the servers uses; they are dropped there",
 			"sysctl -w net.ipv4.conf.all.rp_filter=0, and set 1 on the single interfaces that shall have it")
 	}
+}
+
+// strictServer reports a filter that drops packets of clients to an IPv4 EPE address. By the
+// rules of its path, the way back is by the agent's device.
+func (c *checker) strictServer(s *config.Server) {
+	hasIPv4 := slices.ContainsFunc(s.Paths, func(p config.Path) bool {
+		return slices.ContainsFunc(p.Addresses, netip.Addr.Is4)
+	})
+	own, err := readSysctl(filepath.Join("net/ipv4/conf", s.SRv6.Interface, "rp_filter"))
+	all, _ := readSysctl("net/ipv4/conf/all/rp_filter")
+	// The kernel takes the larger of both, and 2 is less strict than 1.
+	if !hasIPv4 || err != nil || max(own, all) != "1" {
+		return
+	}
+	c.add(checkReversal, Error, fmt.Sprintf("the reverse path filter of %s is strict (net.ipv4.conf.%s.rp_filter or that of all is 1)", s.SRv6.Interface, s.SRv6.Interface),
+		"it drops the packets that clients send to IPv4 EPE addresses",
+		fmt.Sprintf("sysctl -w net.ipv4.conf.%s.rp_filter=2", s.SRv6.Interface))
 }
 
 func readSysctl(file string) (string, error) {

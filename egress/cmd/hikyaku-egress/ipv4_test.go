@@ -246,7 +246,16 @@ func TestIPv4SurvivesRemovals(t *testing.T) {
 	l := newIPv4Lab(t, reflectorFRR, 1600)
 	l.startBorder("auto")
 	l.startServer()
-	border := l.guideLab.border
+	border, server := l.guideLab.border, l.guideLab.server
+	server.run("sysctl -w net.ipv4.conf.eth0.rp_filter=1")
+	if whole, _ := l.load("10.5.0.201:8000"); whole {
+		t.Error("a strict reverse path filter does no harm, and `check` calls it an error")
+	}
+	if out, err := server.command("hikyaku-egress check --config /etc/server.toml").Output(); err == nil || !strings.Contains(string(out), "[reverse-path-filter]") {
+		t.Errorf("with a strict filter `check` ends with %v, and finds\n%s", err, out)
+	}
+	server.run("sysctl -w net.ipv4.conf.eth0.rp_filter=2; hikyaku-egress check --config /etc/server.toml")
+	border.run("hikyaku-egress check --config /etc/border.toml")
 	for _, removal := range []string{
 		rulesRemoved, "ip -6 rule flush protocol 200", "ip nexthop flush protocol 200", "ip -4 route del 198.51.100.0/24 table 10001 proto 200",
 		"ip link set hkpair2711 down", "ip -6 route del 2001:db8:b1:8001::/128 proto 200 table main",
