@@ -369,6 +369,9 @@ func (b *Border) paths() []api.Path {
 			Name: name, Number: v.Config.Number, Border: b.config.RouterID, Peer: v.Config.Number,
 			Table: v.Config.Table, SID: v.Config.SID, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4},
 		}
+		if b.lookups[name] == border.ByPair {
+			path.IPv4SID = v.Config.IPv4SID
+		}
 		switch {
 		case !v.Usable:
 			path.State, path.Reason = api.Down, v.Reason

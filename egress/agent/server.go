@@ -189,6 +189,9 @@ func (s *Server) paths() []api.Path {
 		if v.Routed {
 			path.Probe = s.prober.probe(v.SID)
 		}
+		if v.IPv4SID != v.SID {
+			path.IPv4SID = v.IPv4SID
+		}
 		switch {
 		case !v.Up:
 			path.State = api.Down

@@ -272,7 +272,7 @@ func TestIPv4SurvivesRemovals(t *testing.T) {
 			return whole
 		})
 	}
-	// What a killed agent leaves goes by the guide's commands.
+	// The guide's commands remove the state that a killed agent leaves.
 	border.kill(l.border)
 	script, _, _ := strings.Cut(readGuide(t).sample("Take it out again", "sh", "ip -6 rule flush"), "ip -6 addr del")
 	border.run(script)
