@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -28,56 +27,56 @@ func Preflight(ctx context.Context, file *config.File) ([]preflight.Finding, err
 
 // preflightInput is what a configuration needs of a machine.
 func preflightInput(file *config.File, features kernel.Features) preflight.Input {
-	in := preflight.Input{
-		File: file, Features: features,
-		Needed: []preflight.Need{{Feature: "NexthopObjects", Severity: preflight.Error}},
-	}
-	need := func(severity preflight.Severity, names ...string) {
-		for _, name := range names {
-			in.Needed = append(in.Needed, preflight.Need{Feature: name, Severity: severity})
-		}
-	}
-	var wanted []sysctl
-	if c := file.Border; c != nil {
-		b := &Border{config: c, lookups: make(map[string]border.Lookup)}
-		b.chooseLookups(features)
-		need(preflight.Error, "EndDT6")
-		if c.SRv6.VRF == config.ToggleOn {
-			need(preflight.Error, "VRF", "EndDT46")
-		} else if c.SRv6.VRF == config.ToggleAuto && b.wantsIPv4() {
-			need(preflight.Warning, missingForIPv4(features)...)
-		}
-		in.ByPair = slices.Contains(slices.Collect(maps.Values(b.lookups)), border.ByPair)
-		wanted, in.SetSysctls = b.sysctls(), c.Kernel.SetSysctls
+	in := preflight.Input{File: file, Features: features}
+	need(&in, preflight.Error, "NexthopObjects")
+	if file.Border != nil {
+		borderInput(&in, file.Border)
 	} else {
-		need(preflight.Error, "Seg6")
-		need(preflight.Warning, "AddressProtocol")
-		if file.Server.MPTCP.Mode != config.MPTCPOff {
-			need(preflight.Warning, "MPTCP")
-		}
-		if file.Server.MPTCP.Mode == config.MPTCPUserspace {
-			need(preflight.Error, "MPTCPUserspace")
-		}
-	}
-	for _, s := range wanted {
-		in.Sysctls = append(in.Sysctls, preflight.Sysctl{Key: s.key, File: strings.TrimPrefix(s.path(), sysctlRoot), Want: s.value})
+		serverInput(&in, file.Server)
 	}
 	return in
 }
 
-// missingForIPv4 are the features to name where IPv4 clients are left out: it works without VRF
-// devices, by pairs of others.
-func missingForIPv4(f kernel.Features) []string {
-	if f.EndDT46 || f.EndDX4 && f.Veth {
-		return nil
+func need(in *preflight.Input, severity preflight.Severity, features ...string) {
+	for _, name := range features {
+		in.Needed = append(in.Needed, preflight.Need{Feature: name, Severity: severity})
 	}
-	return []string{"EndDT46", "EndDX4", "Veth"}
 }
 
-// wantsIPv4 reports whether a peer is for IPv4 clients, too.
-func (b *Border) wantsIPv4() bool {
+func borderInput(in *preflight.Input, c *config.Border) {
+	b := &Border{config: c, lookups: make(map[string]border.Lookup)}
+	b.chooseLookups(in.Features)
+	need(in, preflight.Error, "EndDT6")
+	switch {
+	case c.SRv6.VRF == config.ToggleOn:
+		need(in, preflight.Error, "VRF", "EndDT46")
+	case b.leavesIPv4Out():
+		need(in, preflight.Warning, "EndDX4", "Veth")
+	}
+	for _, lookup := range b.lookups {
+		in.ByPair = in.ByPair || lookup == border.ByPair
+	}
+	in.SetSysctls = c.Kernel.SetSysctls
+	for _, s := range b.sysctls() {
+		in.Sysctls = append(in.Sysctls, preflight.Sysctl{Key: s.key, File: strings.TrimPrefix(s.path(), sysctlRoot), Want: s.value})
+	}
+}
+
+func serverInput(in *preflight.Input, c *config.Server) {
+	need(in, preflight.Error, "Seg6")
+	need(in, preflight.Warning, "AddressProtocol")
+	if c.MPTCP.Mode != config.MPTCPOff {
+		need(in, preflight.Warning, "MPTCP")
+	}
+	if c.MPTCP.Mode == config.MPTCPUserspace {
+		need(in, preflight.Error, "MPTCPUserspace")
+	}
+}
+
+// leavesIPv4Out reports whether a peer has IPv4, which this kernel cannot take.
+func (b *Border) leavesIPv4Out() bool {
 	return slices.ContainsFunc(b.config.Peers, func(p config.Peer) bool {
-		return slices.Contains(p.Families, config.FamilyIPv4)
+		return slices.Contains(p.Families, config.FamilyIPv4) && b.lookups[p.Name] == border.ByTable
 	})
 }
 

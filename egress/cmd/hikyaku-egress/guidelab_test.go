@@ -37,6 +37,8 @@ type guideLab struct {
 	border, core, reflector, server, client *machine
 	transits                                [2]*machine
 	restartOwn                              func()
+	// needsExtendedNextHop: the reflector passes IPv4 on only to neighbours with this capability.
+	needsExtendedNextHop bool
 }
 
 // guideDaemons are the daemons of other people in a [guideLab].
