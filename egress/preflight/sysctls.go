@@ -39,7 +39,7 @@ func (c *checker) sysctls() {
 // the device that they come in by.
 func (c *checker) reversePathFilter() {
 	if s := c.File.Server; s != nil {
-		c.strictServer(s)
+		c.filteringServer(s)
 	}
 	if !c.ByPair {
 		return
@@ -51,21 +51,21 @@ func (c *checker) reversePathFilter() {
 	}
 }
 
-// strictServer reports a filter that drops packets of clients to an IPv4 EPE address. By the
-// rules of its path, the way back is by the agent's device.
-func (c *checker) strictServer(s *config.Server) {
+// filteringServer reports a filter that drops packets to an IPv4 EPE address. By the rules of its
+// path, the way back to a client is by the agent's device, which 1 (strict) forbids. There is
+// none to the gateway that asks for the address by ARP, which 2 (loose) forbids as well.
+func (c *checker) filteringServer(s *config.Server) {
 	hasIPv4 := slices.ContainsFunc(s.Paths, func(p config.Path) bool {
 		return slices.ContainsFunc(p.Addresses, netip.Addr.Is4)
 	})
 	own, err := readSysctl(filepath.Join("net/ipv4/conf", s.SRv6.Interface, "rp_filter"))
 	all, _ := readSysctl("net/ipv4/conf/all/rp_filter")
-	// The kernel takes the larger of both, and 2 is less strict than 1.
-	if !hasIPv4 || err != nil || max(own, all) != "1" {
+	if !hasIPv4 || err != nil || max(own, all) == "0" { // the kernel takes the larger of both
 		return
 	}
-	c.add(checkReversal, Error, fmt.Sprintf("the reverse path filter of %s is strict (net.ipv4.conf.%s.rp_filter or that of all is 1)", s.SRv6.Interface, s.SRv6.Interface),
-		"it drops the packets that clients send to IPv4 EPE addresses",
-		fmt.Sprintf("sysctl -w net.ipv4.conf.%s.rp_filter=2", s.SRv6.Interface))
+	c.add(checkReversal, Error, fmt.Sprintf("the reverse path filter of %s is on: net.ipv4.conf.%[1]s.rp_filter is %s, that of all %s", s.SRv6.Interface, own, all),
+		"it drops packets to IPv4 EPE addresses, from the ARP request of the gateway on",
+		fmt.Sprintf("sysctl -w net.ipv4.conf.%s.rp_filter=0 net.ipv4.conf.all.rp_filter=0", s.SRv6.Interface))
 }
 
 func readSysctl(file string) (string, error) {
