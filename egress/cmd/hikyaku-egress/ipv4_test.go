@@ -30,6 +30,8 @@ stale_time = "20s"
 locator = "2001:db8:b1::/48"
 interfaces = ["eth0"]
 vrf = %q
+[import]
+martians = true
 [[reflector]]
 name = "rr1"
 address = "2001:db8::53"
