@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs a release into build/dist (docs/release.md): the programs, their configuration and what
-# goes with them; debug information in an archive of its own; SHA-256 sums of both.
+# goes with them; the same as a Debian package; debug information in an archive of its own;
+# SHA-256 sums of all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,5 +61,6 @@ rm -rf "$DIST"
 mkdir -p "$DIST"
 pack "$NAME"
 pack "$NAME-debug"
-(cd "$DIST" && sha256sum ./*.tar.xz | sed 's# \./# #' | tee SHA256SUMS)
+SOURCE_DATE_EPOCH=$date bash scripts/deb.sh "$stage/$NAME" "$DIST"
+(cd "$DIST" && sha256sum ./*.tar.xz ./*.deb | sed 's# \./# #' | tee SHA256SUMS)
 say "hikyaku has $size bytes; archives are in $DIST"

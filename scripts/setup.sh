@@ -47,6 +47,7 @@ readonly TESTS=(
     haproxy:haproxy
     ip:iproute2
     setpriv:util-linux
+    nsenter:util-linux
     ss:iproute2
     # A test compares the server's media types with it.
     /etc/mime.types:media-types
@@ -60,6 +61,8 @@ readonly TESTS=(
     # An RPKI cache.
     stayrtr:stayrtr
     nft:nftables
+    # The package's, which a test installs.
+    adduser:adduser
     # For aioquic, which Debian lacks.
     /usr/share/python-wheels:python3-venv
 )
@@ -201,7 +204,7 @@ main() {
     fuzz) wanted+=(c++:g++) ;;
     # Of the LLVM that the pinned Rust has (`rustc -vV`).
     coverage) wanted+=(llvm-cov-22:llvm-22) ;;
-    dist) wanted+=(git:git python3:python3 xz:xz-utils) ;;
+    dist) wanted+=(git:git python3:python3 xz:xz-utils dpkg-deb:dpkg) ;;
     *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage" ;;
     esac
 

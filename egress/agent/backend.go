@@ -39,7 +39,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 func (e *engine) featureList() []api.Feature {
 	has := map[string]bool{
 		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
-		"VRF": e.features.VRF, "EndDT46": e.features.EndDT46, "AddressProtocol": e.features.AddressProtocol,
+		"VRF": e.features.VRF, "EndDX4": e.features.EndDX4, "Veth": e.features.Veth, "EndDT46": e.features.EndDT46, "AddressProtocol": e.features.AddressProtocol,
 		"MPTCP": e.features.MPTCP, "MPTCPUserspace": e.features.MPTCPUserspace,
 		"EBPF": e.features.EBPF, "BTF": e.features.BTF,
 	}

@@ -24,8 +24,8 @@ type Border struct {
 	config  *config.Border
 	planner *border.Planner
 	speaker borderSpeaker
-	// vrf are the peers with a VRF device.
-	vrf map[string]bool
+	// lookups are those of peers, by their names.
+	lookups map[string]border.Lookup
 	// best has, in a dry run, BGP's preference: a peer for each prefix.
 	best map[netip.Prefix]string
 	host hostWatch
@@ -49,7 +49,7 @@ type borderSpeaker interface {
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
 // everything and removes its state from the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
-	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string), torn: make(map[string]*time.Timer)}
+	b := &Border{config: c, lookups: make(map[string]border.Lookup), best: make(map[netip.Prefix]string), torn: make(map[string]*time.Timer)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
 	for i := range c.Peers {
 		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
@@ -64,15 +64,11 @@ func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")
 	}
-	for i := range b.config.Peers {
-		p := &b.config.Peers[i]
-		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
-		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
-		if b.config.SRv6.VRF == config.ToggleOn && !b.vrf[p.Name] {
-			return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without, and leaves IPv4 clients out): %w",
-				missing(b.features, "VRF", "EndDT46"))
-		}
+	if b.config.SRv6.VRF == config.ToggleOn && !b.features.EndDT46 {
+		return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without): %w",
+			missing(b.features, "VRF", "EndDT46"))
 	}
+	b.chooseLookups(b.features)
 	for _, name := range b.config.SRv6.Interfaces {
 		if _, err := h.devices.mtu("srv6.interfaces", name); err != nil {
 			return err
@@ -80,6 +76,23 @@ func (b *Border) check(h *host) error {
 	}
 	return nil
 }
+
+// chooseLookups decides by the kernel's features how packets get into the tables of peers.
+func (b *Border) chooseLookups(features kernel.Features) {
+	for i := range b.config.Peers {
+		p := &b.config.Peers[i]
+		hasIPv4 := slices.Contains(p.Families, config.FamilyIPv4)
+		switch {
+		case (hasIPv4 || b.config.SRv6.VRF == config.ToggleOn) && b.config.SRv6.VRF != config.ToggleOff && features.EndDT46:
+			b.lookups[p.Name] = border.ByVRF
+		case hasIPv4 && features.EndDX4 && features.Veth:
+			b.lookups[p.Name] = border.ByPair
+		}
+	}
+}
+
+// file is the configuration, as package config returns it.
+func (b *Border) file() *config.File { return &config.File{Border: b.config} }
 
 // prepare makes devices and sysctls fit.
 func (b *Border) prepare(h *host) error {
@@ -91,10 +104,15 @@ func (b *Border) prepare(h *host) error {
 		return err
 	}
 	for i := range b.config.Peers {
-		if p := &b.config.Peers[i]; b.vrf[p.Name] {
-			if err := h.vrf(p.Table); err != nil {
-				return err
-			}
+		var err error
+		switch p := &b.config.Peers[i]; b.lookups[p.Name] {
+		case border.ByVRF:
+			err = h.vrf(p.Table)
+		case border.ByPair:
+			err = h.pair(p.Table)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -108,10 +126,15 @@ func (b *Border) sysctls() []sysctl {
 	for _, name := range b.config.SRv6.Interfaces {
 		list = append(list, ofInterface("ipv6", name, "seg6_enabled", "1"))
 	}
-	for _, has := range b.vrf {
-		if has {
-			return append(list, sysctl{"net.ipv4.ip_forward", "1"}, sysctl{"net.vrf.strict_mode", "1"})
-		}
+	var byVRF, byPair bool
+	for _, lookup := range b.lookups {
+		byVRF, byPair = byVRF || lookup == border.ByVRF, byPair || lookup == border.ByPair
+	}
+	if byVRF || byPair {
+		list = append(list, sysctl{"net.ipv4.ip_forward", "1"})
+	}
+	if byVRF {
+		list = append(list, sysctl{"net.vrf.strict_mode", "1"})
 	}
 	return list
 }
@@ -120,7 +143,8 @@ func (b *Border) sysctls() []sysctl {
 func (b *Border) load(have kernel.State, h *host) error {
 	b.planner = border.New(b.config, border.Options{
 		Anchor: anchor,
-		VRF:    func(p *config.Peer) bool { return b.vrf[p.Name] },
+		Lookup: func(p *config.Peer) border.Lookup { return b.lookups[p.Name] },
+		Pair:   func(p *config.Peer) (enter, leave string) { return pairNames(p.Table) },
 		Resolve: func(p *config.Peer, nextHop netip.Addr) (border.Hop, error) {
 			return resolve(h.devices, p, nextHop)
 		},
@@ -211,8 +235,10 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	if p == nil {
 		return
 	}
-	if err := b.tables.Shut(ctx, border.Drop(p)); err != nil {
-		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
+	for _, drop := range b.planner.Drops(p) {
+		if err := b.tables.Shut(ctx, drop); err != nil {
+			b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", drop.Prefix.Addr(), "error", err)
+		}
 	}
 	if err := s.WithdrawVPN(p.RD, []netip.Prefix{border.Marker(p.SID)}); err != nil {
 		b.log.Error("taking the path of a lost peer from servers", "peer", p.Name, "sid", p.SID, "error", err)
@@ -225,7 +251,9 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 // that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
 	if p := b.planner.Config(name); p != nil {
-		b.tables.Release(border.Drop(p))
+		for _, drop := range b.planner.Drops(p) {
+			b.tables.Release(drop)
+		}
 	}
 	var open bool
 	b.locked(func() {
@@ -345,6 +373,9 @@ func (b *Border) paths() []api.Path {
 		path := api.Path{
 			Name: name, Number: v.Config.Number, Border: b.config.RouterID, Peer: v.Config.Number,
 			Table: v.Config.Table, SID: v.Config.SID, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4},
+		}
+		if b.lookups[name] == border.ByPair {
+			path.IPv4SID = v.Config.IPv4SID
 		}
 		switch {
 		case !v.Usable:

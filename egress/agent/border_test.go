@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hikyaku/egress/api"
+	"hikyaku/egress/border"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
 )
@@ -40,7 +41,7 @@ func startedBorder(t *testing.T, dir string) *Border {
 	}
 	c := loaded.Border
 	c.State.Dir = dir
-	b := &Border{config: c, vrf: make(map[string]bool)}
+	b := &Border{config: c, lookups: make(map[string]border.Lookup)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, Options{Log: slog.New(slog.DiscardHandler)}, b)
 	if err := b.loadSettings(); err != nil {
 		t.Fatal(err)

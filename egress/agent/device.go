@@ -72,10 +72,25 @@ const vrfPrefix = "hkvrf"
 // vrfName is the VRF device of a table.
 func vrfName(table uint32) string { return fmt.Sprintf("%s%d", vrfPrefix, table) }
 
+const pairPrefix = "hkpair"
+
+// pairNames are the two ends of a table's pair of devices, for IPv4 without a VRF device.
+func pairNames(table uint32) (enter, leave string) {
+	enter = fmt.Sprintf("%s%x", pairPrefix, table)
+	return enter, enter + "p"
+}
+
+// isOf reports whether a device is a table's VRF, or an end of its pair.
+func isOf(table uint32, device string) bool {
+	enter, leave := pairNames(table)
+	return device == vrfName(table) || device == enter || device == leave
+}
+
 // isOwn recognizes our devices by the group that package kernel gives them. Another
 // program may use that number, too, so the name counts as well.
 func isOwn(a *netlink.LinkAttrs) bool {
-	return a.Group == uint32(kernel.Protocol) && (isAnchor(a.Name) || strings.HasPrefix(a.Name, vrfPrefix))
+	return a.Group == uint32(kernel.Protocol) &&
+		(isAnchor(a.Name) || strings.HasPrefix(a.Name, vrfPrefix) || strings.HasPrefix(a.Name, pairPrefix))
 }
 
 // own returns the names of our devices.

@@ -3,12 +3,13 @@ package agent
 import (
 	"fmt"
 
+	"hikyaku/egress/border"
 	"hikyaku/egress/config"
 	"hikyaku/egress/speaker"
 )
 
 // noFamily is why there is no session with a peer.
-const noFamily = "there is no session: IPv4 is its only family, and this kernel has no VRF devices for End.DT46"
+const noFamily = "there is no session: IPv4 is its only family, and this kernel has neither VRF devices for End.DT46 nor End.DX4 and veth devices"
 
 // families are those of a peer which its SID can take.
 func (b *Border) families(p *config.Peer) []speaker.Family {
@@ -17,7 +18,7 @@ func (b *Border) families(p *config.Peer) []speaker.Family {
 		switch {
 		case f == config.FamilyIPv6:
 			families = append(families, speaker.IPv6Unicast)
-		case b.vrf[p.Name]:
+		case b.lookups[p.Name] != border.ByTable:
 			families = append(families, speaker.IPv4Unicast)
 		}
 	}
@@ -32,7 +33,7 @@ func (b *Border) problems() []string {
 		switch left := len(b.families(v.Config)); {
 		case left == 0: // the session has this as its error
 		case left < len(v.Config.Families):
-			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
+			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has neither VRF devices for End.DT46 nor End.DX4 and veth devices; "+
 				"IPv6 works", name))
 		}
 	}

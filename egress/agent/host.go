@@ -26,8 +26,11 @@ type host struct {
 // interface's name is a slash there.
 type sysctl struct{ key, value string }
 
+// sysctlRoot is where the kernel has its parameters as files.
+const sysctlRoot = "/proc/sys/"
+
 func (s sysctl) path() string {
-	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
+	return sysctlRoot + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
 }
 
 // ofInterface is a parameter of one interface.
@@ -92,6 +95,25 @@ func (h *host) vrf(table uint32) error {
 		return nil
 	}
 	return h.applier.EnsureVRF(h.ctx, name, table)
+}
+
+// pair makes a table's pair of devices. Their sysctls are set whatever kernel.set_sysctls says,
+// since nobody else uses the devices.
+func (h *host) pair(table uint32) error {
+	enter, leave := pairNames(table)
+	h.made[enter], h.made[leave] = true, true
+	if h.dry != nil {
+		fmt.Fprintf(h.dry, "ip link add %s type veth peer name %s  # up, without ARP, with one address\n", enter, leave)
+		return nil
+	}
+	if err := h.applier.EnsurePair(h.ctx, enter, table, loopbackMTU); err != nil {
+		return err
+	}
+	return h.sysctls(true, []sysctl{
+		ofInterface("ipv6", enter, "disable_ipv6", "0"), ofInterface("ipv6", leave, "disable_ipv6", "0"),
+		ofInterface("ipv6", leave, "forwarding", "1"), ofInterface("ipv4", leave, "forwarding", "1"),
+		ofInterface("ipv4", leave, "rp_filter", "0"),
+	})
 }
 
 // missing is the error of features that are needed and not there.

@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 
+	"hikyaku/egress/border"
 	"hikyaku/egress/kernel"
 )
 
@@ -25,14 +26,14 @@ func (s linkStates) take(link kernel.Link) bool {
 	return link.Up != was
 }
 
-// uses: SIDs hang on the anchor and look up by VRFs, what peers advertise on the devices
+// uses: SIDs hang on the anchor and look up by VRFs or pairs, what peers advertise on the devices
 // of its next hops.
 func (b *Border) uses(device string) (parts []string, used bool) {
 	used = isAnchor(device) || slices.Contains(b.config.SRv6.Interfaces, device)
 	for _, name := range b.names() {
 		p := b.planner.Config(name)
-		isVRF := p != nil && b.vrf[name] && device == vrfName(p.Table)
-		if used || isVRF || slices.Contains(b.planner.Devices(name), device) {
+		isOwn := p != nil && b.lookups[name] != border.ByTable && isOf(p.Table, device)
+		if used || isOwn || slices.Contains(b.planner.Devices(name), device) {
 			parts = append(parts, name)
 		}
 	}

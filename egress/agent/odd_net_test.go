@@ -54,7 +54,7 @@ func newOddHost(t *testing.T) *oddHost {
 		}
 		t.Cleanup(devices.close)
 		h.planner = border.New(loaded.Border, border.Options{
-			Anchor: anchor, VRF: func(*config.Peer) bool { return false },
+			Anchor: anchor, Lookup: func(*config.Peer) border.Lookup { return border.ByTable },
 			Resolve: func(p *config.Peer, hop netip.Addr) (border.Hop, error) { return resolve(devices, p, hop) },
 		}, kernel.State{})
 	})

@@ -77,14 +77,14 @@ func newCrossing(t *testing.T) *crossing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Border{config: loaded.Border, vrf: make(map[string]bool)}
+	b := &Border{config: loaded.Border, lookups: make(map[string]border.Lookup)}
 	b.engine = newEngine(&b.config.Common, config.RoleBorder, Options{Log: slog.New(slog.DiscardHandler)}, b)
 	for _, p := range b.config.Peers {
 		b.sessions.add(p.Name, kindPeer, p.Address, p.ASN, b.started)
 	}
 	b.tables = takingTables{}
 	b.planner = border.New(b.config, border.Options{
-		Anchor: anchor, VRF: func(*config.Peer) bool { return false },
+		Anchor: anchor, Lookup: func(*config.Peer) border.Lookup { return border.ByTable },
 		Resolve: func(_ *config.Peer, hop netip.Addr) (border.Hop, error) {
 			return border.Hop{Device: "eth1", Gateway: hop}, nil
 		},

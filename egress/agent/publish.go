@@ -86,7 +86,7 @@ func withoutCounts(problem string) string {
 }
 
 func sameState(a, b api.Path) bool {
-	return a.State == b.State && a.Reason == b.Reason && a.SID == b.SID && a.MTU == b.MTU &&
+	return a.State == b.State && a.Reason == b.Reason && a.SID == b.SID && a.IPv4SID == b.IPv4SID && a.MTU == b.MTU &&
 		a.Backup == b.Backup && slices.Equal(a.Addresses, b.Addresses) && (a.Drain == nil) == (b.Drain == nil)
 }
 

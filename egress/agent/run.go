@@ -22,6 +22,8 @@ type starter interface {
 	role
 	// addresses are those that the role puts on interfaces.
 	addresses() []netip.Addr
+	// file is the role's configuration.
+	file() *config.File
 	// check finds out whether the agent can run here, and changes nothing.
 	check(*host) error
 	// prepare makes devices and sysctls fit.
@@ -81,6 +83,7 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	if err := s.check(h); err != nil {
 		return err
 	}
+	e.preflight(ctx, s.file())
 	if err := e.start(ctx, s, h); err != nil {
 		return err
 	}

@@ -62,6 +62,9 @@ func (s *Server) check(h *host) error {
 	return nil
 }
 
+// file is the configuration, as package config returns it.
+func (s *Server) file() *config.File { return &config.File{Server: s.config} }
+
 // prepare makes the devices for nexthops.
 func (s *Server) prepare(h *host) error {
 	for border, mtu := range s.mtus {
@@ -189,6 +192,9 @@ func (s *Server) paths() []api.Path {
 		}
 		if v.Routed {
 			path.Probe = s.prober.probe(v.SID)
+		}
+		if v.IPv4SID != v.SID {
+			path.IPv4SID = v.IPv4SID
 		}
 		switch {
 		case !v.Up:

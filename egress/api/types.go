@@ -115,6 +115,8 @@ type Path struct {
 	Table uint32 `json:"table"`
 	// SID of the path; absent while it has none.
 	SID netip.Addr `json:"sid,omitzero"`
+	// IPv4SID is the SID for packets of IPv4; absent where it is SID.
+	IPv4SID netip.Addr `json:"ipv4_sid,omitzero"`
 	// MTU in bytes of packets that are sent over the path, SRv6's overhead taken off; 0
 	// where that is not known.
 	MTU uint32 `json:"mtu"`

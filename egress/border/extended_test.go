@@ -15,7 +15,7 @@ func TestIPv4RouteByIPv6NextHop(t *testing.T) {
 	four, six := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("fe80::7")
 	for _, hop := range []netip.Addr{four, six} {
 		p := border.New(parse(t, borderTOML), border.Options{
-			Anchor: "anchor", VRF: func(*config.Peer) bool { return true },
+			Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return border.ByVRF },
 			Resolve: func(_ *config.Peer, hop netip.Addr) (border.Hop, error) {
 				return border.Hop{Device: "eth1", Gateway: hop}, nil
 			},

@@ -24,10 +24,16 @@ var dropTypes = map[config.Drop]kernel.RouteType{
 // that no client is in.
 func Marker(sid netip.Addr) netip.Prefix { return host(sid) }
 
-// Drop returns the route of a peer's SID, for callers that must close it this moment and
-// cannot wait for [Planner.Flush].
-func Drop(p *config.Peer) kernel.Route {
-	return kernel.Route{Prefix: host(p.SID), Table: kernel.MainTable}
+// Drops returns the routes of a peer's SIDs, for callers that must close them this moment and
+// cannot wait for [Planner.Flush]. It is safe for concurrent use.
+func (p *Planner) Drops(c *config.Peer) []kernel.Route { return drops(c, p.opts.Lookup(c)) }
+
+func drops(c *config.Peer, lookup Lookup) []kernel.Route {
+	routes := []kernel.Route{{Prefix: host(c.SID), Table: kernel.MainTable}}
+	if lookup == ByPair {
+		routes = append(routes, kernel.Route{Prefix: host(c.IPv4SID), Table: kernel.MainTable})
+	}
+	return routes
 }
 
 // Pending reports whether Flush has something to do for a peer.
@@ -85,8 +91,10 @@ func (p *Planner) Flush(name string, limit int) []Step {
 		// Nothing else goes along, so that nothing delays it.
 		state.lost = false
 		state.sid = dropped
-		drop := Drop(state.config)
-		steps := []Step{{Drop: &drop}}
+		var steps []Step
+		for _, drop := range drops(state.config, state.lookup) {
+			steps = append(steps, Step{Drop: &drop})
+		}
 		if state.marked {
 			state.marked = false
 			steps = append(steps, Step{Withdraw: &Withdrawal{
@@ -123,14 +131,16 @@ type batch struct {
 	remove   kernel.State
 	put      kernel.State
 	withdraw []netip.Prefix
-	// announce groups prefixes by their attributes, in order of appearance.
-	announce map[content][]netip.Prefix
-	order    []content
+	// announce has groups of prefixes, in order of appearance.
+	announce map[group][]netip.Prefix
+	order    []group
 }
 
-// content is what prefixes of one announcement have in common.
-type content struct {
+// group has what the prefixes of one announcement have in common.
+type group struct {
 	attributes *speaker.Attributes
+	// ipv4: they are IPv4 prefixes, whose SID may be another one.
+	ipv4 bool
 	// main: the main table sends the prefixes this way, too.
 	main bool
 }
@@ -217,22 +227,22 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 	now.have = object.ID
 	main := b.planner.isMain(b.peer, prefix, found.hop)
 	if now.announced != current || now.main != main {
-		b.announced(prefix, now, content{want, main})
+		b.announced(prefix, now, group{want, prefix.Addr().Is4(), main})
 	}
 }
 
-func (b *batch) announced(prefix netip.Prefix, now *route, c content) {
+func (b *batch) announced(prefix netip.Prefix, now *route, of group) {
 	if now.announced == nothing {
 		b.planner.recheckCovering(prefix)
 	}
-	now.announced, now.main = current, c.main
+	now.announced, now.main = current, of.main
 	if b.announce == nil {
-		b.announce = make(map[content][]netip.Prefix)
+		b.announce = make(map[group][]netip.Prefix)
 	}
-	if _, known := b.announce[c]; !known {
-		b.order = append(b.order, c)
+	if _, known := b.announce[of]; !known {
+		b.order = append(b.order, of)
 	}
-	b.announce[c] = append(b.announce[c], prefix)
+	b.announce[of] = append(b.announce[of], prefix)
 }
 
 // withdrawn takes a route from servers, if they have it.
@@ -265,10 +275,10 @@ func (b *batch) steps() []Step {
 	}
 	if b.planner.mayMark(b.peer) {
 		b.peer.marked = true
-		steps = append(steps, b.planner.announcement(b.peer, content{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}))
+		steps = append(steps, b.planner.announcement(b.peer, group{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}))
 	}
-	for _, c := range b.order {
-		steps = append(steps, b.planner.announcement(b.peer, c, b.announce[c]))
+	for _, of := range b.order {
+		steps = append(steps, b.planner.announcement(b.peer, of, b.announce[of]))
 	}
 	if len(b.peer.gone) > 0 {
 		steps = append(steps, Step{Change: &kernel.Change{Remove: kernel.State{Nexthops: b.peer.gone}}})
@@ -280,12 +290,12 @@ func (b *batch) steps() []Step {
 // openSID opens the peer's SID, with the routes that catch the rest behind it.
 func (p *Planner) openSID(state *peer) Step {
 	if state.local.ID == 0 {
-		state.local, _ = p.pool.Acquire(p.local(state))
+		p.acquire(state)
 	}
 	state.sid = open
 	return Step{Change: &kernel.Change{Put: kernel.State{
-		Nexthops: []kernel.Nexthop{state.local},
-		Routes:   append(p.base(state), sidRoute(state, state.local.ID)),
+		Nexthops: state.endpoints(),
+		Routes:   append(p.base(state), sidRoutes(state)...),
 	}}}
 }
 
@@ -294,27 +304,29 @@ func (p *Planner) openSID(state *peer) Step {
 func (p *Planner) closeSID(state *peer) Step {
 	change := kernel.Change{Remove: kernel.State{Routes: p.base(state)}}
 	if p.config.SRv6.LocatorRoute {
-		change.Remove.Routes = append(change.Remove.Routes, sidRoute(state, 0))
+		change.Remove.Routes = append(change.Remove.Routes, drops(state.config, state.lookup)...)
 	}
-	if object, gone := p.pool.Release(state.local.ID); gone {
-		change.Remove.Nexthops = append(change.Remove.Nexthops, object)
+	for _, endpoint := range state.endpoints() {
+		if object, gone := p.pool.Release(endpoint.ID); gone {
+			change.Remove.Nexthops = append(change.Remove.Nexthops, object)
+		}
 	}
-	state.local = kernel.Nexthop{}
+	state.local, state.enter, state.inner = kernel.Nexthop{}, kernel.Nexthop{}, kernel.Nexthop{}
 	if p.config.SRv6.LocatorRoute {
 		state.sid = closed
 	}
 	return Step{Change: &change}
 }
 
-// announcement announces prefixes with this content to servers.
-func (p *Planner) announcement(state *peer, c content, prefixes []netip.Prefix) Step {
-	sent := c.attributes.ForServers()
+// announcement announces prefixes of a group to servers.
+func (p *Planner) announcement(state *peer, of group, prefixes []netip.Prefix) Step {
+	sent := of.attributes.ForServers()
 	sent.NextHop = netip.Addr{} // ourselves
 	if own := state.config.LocalPref; own != 0 {
 		sent.LocalPref = own
 	}
 	targets := []srv6.RouteTarget{state.config.RT}
-	if c.main {
+	if of.main {
 		targets = append(targets, srv6.MainTarget(p.config.RouterID))
 	}
 	communities := sent.Communities()
@@ -329,12 +341,12 @@ func (p *Planner) announcement(state *peer, c content, prefixes []netip.Prefix) 
 	if state.drain {
 		communities = append(communities, gracefulShutdown)
 	}
-	behavior := srv6.EndDT6
-	if p.opts.VRF(state.config) {
-		behavior = srv6.EndDT46
-	}
-	service := srv6.Service{
-		SID: state.config.SID, Behavior: behavior, Structure: p.config.SRv6.SIDLocator().Structure(),
+	service := srv6.Service{SID: state.config.SID, Behavior: srv6.EndDT6, Structure: p.config.SRv6.SIDLocator().Structure()}
+	switch {
+	case state.lookup == ByVRF:
+		service.Behavior = srv6.EndDT46
+	case state.lookup == ByPair && of.ipv4:
+		service.SID, service.Behavior = state.config.IPv4SID, srv6.EndDT4
 	}
 	return Step{Announce: &speaker.VPNAnnouncement{
 		RD:       state.config.RD,

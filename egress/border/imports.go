@@ -68,7 +68,7 @@ func (p *Planner) judge(state *peer, prefix netip.Prefix, was route, a importpol
 	if was.want == nil && state.full() && state.config.MaxPrefixesAction != config.MaxPrefixWarn {
 		return refuse(importpolicy.MaxPrefixes)
 	}
-	if prefix.Addr().Is4() && !p.opts.VRF(state.config) {
+	if state.isOwn(prefix) || prefix.Addr().Is4() && state.lookup == ByTable {
 		return refuse(importpolicy.Family)
 	}
 	verdict := state.policy.Judge(prefix, a, p.vrps)

@@ -41,7 +41,7 @@ func loadWorld(b *testing.B) *border.Planner {
 		b.Fatal(err)
 	}
 	p := border.New(file.Border, border.Options{
-		Anchor: "anchor", VRF: func(*config.Peer) bool { return false },
+		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return border.ByTable },
 		Resolve: func(_ *config.Peer, hop netip.Addr) (border.Hop, error) {
 			return border.Hop{Device: "eth1", Gateway: hop}, nil
 		},

@@ -14,6 +14,7 @@ import (
 type peer struct {
 	config *config.Peer
 	policy *importpolicy.Policy
+	lookup Lookup
 	up     bool
 	// complete: the peer has sent all that it had when the session came up.
 	complete bool
@@ -25,6 +26,9 @@ type peer struct {
 	sid endpoint
 	// local is the object behind the open SID.
 	local kernel.Nexthop
+	// enter leads packets of the IPv4 SID into the pair of devices, and inner is the endpoint
+	// behind it; see [ByPair].
+	enter, inner kernel.Nexthop
 	// lost asks for the drop at the next flush.
 	lost bool
 	// marked: the path's [Marker] was announced to servers.

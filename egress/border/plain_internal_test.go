@@ -19,7 +19,7 @@ func TestWithdrawnPrefixesTakeNoMemory(t *testing.T) {
 		Peers: []config.Peer{{Session: config.Session{Name: "a"}, MaxPrefix: most, Import: config.PeerImport{IPv6MaxLength: 48, IPv4MaxLength: 24}, EnforceFirstAS: config.ToggleOff, ASN: 64601}, {Session: config.Session{Name: "b"}, MaxPrefix: most, Import: config.PeerImport{IPv6MaxLength: 48, IPv4MaxLength: 24}, EnforceFirstAS: config.ToggleOff, ASN: 64601}},
 	}
 	p := New(c, Options{
-		VRF: func(*config.Peer) bool { return false }, Main: fib.New(),
+		Lookup: func(*config.Peer) Lookup { return ByTable }, Main: fib.New(),
 		Resolve: func(_ *config.Peer, hop netip.Addr) (Hop, error) { return Hop{Device: "eth1", Gateway: hop}, nil },
 	}, kernel.State{})
 	flush := func() {

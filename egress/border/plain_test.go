@@ -220,7 +220,7 @@ func BenchmarkMainChanged(b *testing.B) {
 	c := parse(b, strings.ReplaceAll(borderTOML, "max_prefixes = 8\n", ""))
 	main := fib.New()
 	p := border.New(c, border.Options{
-		Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Main: main,
+		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return border.ByTable }, Main: main,
 		Resolve: func(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
 			return border.Hop{Device: "eth1", Gateway: nextHop}, nil
 		},

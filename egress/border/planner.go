@@ -25,8 +25,11 @@ type Hop struct {
 type Options struct {
 	// Anchor is the device that endpoints hang on; see [kernel.Applier.EnsureAnchor].
 	Anchor string
-	// VRF reports which peers have a VRF device: their SIDs take both families.
-	VRF func(*config.Peer) bool
+	// Lookup returns how packets for a peer get into its table.
+	Lookup func(*config.Peer) Lookup
+	// Pair names the two ends of the peer's pair of devices; see
+	// [kernel.Applier.EnsurePair]. It is asked for peers that look up [ByPair].
+	Pair func(*config.Peer) (enter, leave string)
 	// Resolve finds the route to a peer's next hop. It is asked for each next hop of a
 	// session, and again at each [Planner.ResolveAgain]. Routes with a next hop that cannot
 	// be resolved are not used until then.
@@ -67,6 +70,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 		if c.Router.BestPaths {
 			state.pending = make(map[netip.Prefix]bool)
 		}
+		state.lookup = opts.Lookup(state.config)
 		p.peers[state.config.Name] = state
 		byTable[state.config.Table] = state
 		p.adoptEndpoint(state, have.Routes)
@@ -74,7 +78,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	for _, r := range have.Routes {
 		// With its SID closed nothing in a table is in use: it is made anew.
 		state := byTable[r.Table]
-		if state == nil || state.sid != open || r.Nexthop == 0 || !p.pool.Use(r.Nexthop) {
+		if state == nil || state.sid != open || r.Nexthop == 0 || r.Nexthop == state.inner.ID || !p.pool.Use(r.Nexthop) {
 			continue
 		}
 		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
@@ -86,15 +90,14 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 
 // adoptEndpoint finds out whether a former run left the peer's SID open.
 func (p *Planner) adoptEndpoint(state *peer, routes []kernel.Route) {
-	local := p.local(state)
-	id := p.pool.Find(local)
+	id := p.pool.Find(p.local(state))
 	i := slices.IndexFunc(routes, func(r kernel.Route) bool {
 		return r.Table == kernel.MainTable && r.Prefix == host(state.config.SID)
 	})
 	if i < 0 || id == 0 || routes[i].Nexthop != id {
 		return
 	}
-	state.local, _ = p.pool.Acquire(local)
+	p.acquire(state)
 	state.sid = open
 }
 
@@ -147,6 +150,11 @@ func (p *Planner) Retry(name string) {
 func (p *peer) stop() {
 	p.lost = p.sid == open
 	p.requeue(func(r *route) { r.want, r.stale, r.verdict = nil, false, 0 })
+}
+
+// isOwn reports whether a prefix has a route of our own in the peer's table.
+func (p *peer) isOwn(prefix netip.Prefix) bool {
+	return p.lookup == ByPair && prefix == host(p.config.IPv4SID)
 }
 
 func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
@@ -277,15 +285,18 @@ func (p *Planner) Want() kernel.State {
 	}
 	for _, name := range p.Names() {
 		peer := p.peers[name]
+		state.Rules = append(state.Rules, p.pairRules(peer)...)
+		if peer.local.ID != 0 {
+			state.Routes = append(state.Routes, p.base(peer)...)
+		}
 		switch peer.sid {
 		case open:
-			state.Routes = append(state.Routes, p.base(peer)...)
-			state.Routes = append(state.Routes, sidRoute(peer, peer.local.ID))
+			state.Routes = append(state.Routes, sidRoutes(peer)...)
 		case dropped:
-			if peer.local.ID != 0 {
-				state.Routes = append(state.Routes, p.base(peer)...)
+			for _, r := range drops(peer.config, peer.lookup) {
+				r.Type = kernel.Blackhole
+				state.Routes = append(state.Routes, r)
 			}
-			state.Routes = append(state.Routes, sidRoute(peer, 0))
 		}
 		for prefix, r := range peer.routes.All() {
 			if r.have != 0 {
@@ -312,27 +323,34 @@ func (p *Planner) locatorRoute() kernel.Route {
 func (p *Planner) base(state *peer) []kernel.Route {
 	kind := dropTypes[p.config.Kernel.Drop]
 	routes := []kernel.Route{{Prefix: allIPv6, Table: state.config.Table, Metric: math.MaxUint32, Type: kind}}
-	if p.opts.VRF(state.config) {
-		return append(routes, kernel.Route{Prefix: allIPv4, Table: state.config.Table, Metric: math.MaxUint32, Type: kind})
+	if state.lookup != ByTable {
+		routes = append(routes, kernel.Route{Prefix: allIPv4, Table: state.config.Table, Metric: math.MaxUint32, Type: kind})
 	}
-	return append(routes, kernel.Route{Prefix: host(state.config.SID), Table: state.config.Table, Type: kernel.Delivery})
+	if state.lookup == ByPair {
+		routes = append(routes, tableRoute(state, host(state.config.IPv4SID), state.inner.ID))
+	}
+	if state.lookup != ByVRF {
+		routes = append(routes, kernel.Route{Prefix: host(state.config.SID), Table: state.config.Table, Type: kernel.Delivery})
+	}
+	return routes
 }
 
 // local is the object behind a peer's open SID, without its number.
 func (p *Planner) local(state *peer) kernel.Nexthop {
 	local := kernel.Local{Action: kernel.EndDT6, Table: state.config.Table}
-	if p.opts.VRF(state.config) {
+	if state.lookup == ByVRF {
 		local.Action, local.VRF = kernel.EndDT46, true
 	}
 	return kernel.Nexthop{Family: kernel.IPv6, Device: p.opts.Anchor, Local: local}
 }
 
-func sidRoute(state *peer, id kernel.NexthopID) kernel.Route {
-	r := kernel.Route{Prefix: host(state.config.SID), Table: kernel.MainTable, Nexthop: id}
-	if id == 0 {
-		r.Type = kernel.Blackhole
+// sidRoutes are the routes of a peer's open SIDs.
+func sidRoutes(state *peer) []kernel.Route {
+	routes := []kernel.Route{{Prefix: host(state.config.SID), Table: kernel.MainTable, Nexthop: state.local.ID}}
+	if state.lookup == ByPair {
+		routes = append(routes, kernel.Route{Prefix: host(state.config.IPv4SID), Table: kernel.MainTable, Nexthop: state.enter.ID})
 	}
-	return r
+	return routes
 }
 
 func tableRoute(state *peer, prefix netip.Prefix, id kernel.NexthopID) kernel.Route {

@@ -80,7 +80,7 @@ func TestRoutesThatAreNotTaken(t *testing.T) {
 	for _, test := range []struct{ name, prefix string }{
 		{"too long", "2001:db8:c::/56"},
 		{"the default route", "::/0"},
-		{"IPv4 without VRF devices", "198.51.100.0/24"},
+		{"IPv4 without a SID for it", "198.51.100.0/24"},
 		{"a prefix of the border's own locator", "2001:db8:b1::/48"},
 	} {
 		w := newWorld(t)
@@ -403,7 +403,7 @@ func TestLocatorStaysShutWithoutItsRoute(t *testing.T) {
 	w.flush()
 	w.down("a")
 	w.flush()
-	if r := w.routes[border.Drop(w.peer("a")).Key()]; r.Type != kernel.Blackhole || len(w.routes) != 1 {
+	if r := w.routes[w.planner.Drops(w.peer("a"))[0].Key()]; r.Type != kernel.Blackhole || len(w.routes) != 1 {
 		t.Errorf("without a route for the locator the lost peer's SID must stay a blackhole; routes %v", w.routes)
 	}
 }

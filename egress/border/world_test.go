@@ -74,7 +74,9 @@ type world struct {
 	via      map[netip.Addr]netip.Addr
 	asked    int
 	interior string
-	log      []string
+	// lookup is that of every peer.
+	lookup border.Lookup
+	log    []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -101,7 +103,8 @@ func (w *world) start() {
 		have.Nexthops = append(have.Nexthops, n)
 	}
 	w.planner = border.New(w.config, border.Options{
-		Anchor: "anchor", VRF: func(*config.Peer) bool { return false },
+		Anchor: "anchor", Lookup: func(*config.Peer) border.Lookup { return w.lookup },
+		Pair:    func(p *config.Peer) (string, string) { return "pair-" + p.Name, "pair-" + p.Name + "p" },
 		Resolve: w.resolve, ResolveInside: w.resolveInside, Main: w.main,
 	}, have)
 	want := w.planner.Want()
@@ -225,7 +228,7 @@ func (w *world) peer(name string) *config.Peer { return w.planner.Config(name) }
 
 // open reports whether a packet to the peer's SID is looked up in its table.
 func (w *world) open(name string) bool {
-	r, ok := w.routes[border.Drop(w.peer(name)).Key()]
+	r, ok := w.routes[w.planner.Drops(w.peer(name))[0].Key()]
 	return ok && r.Nexthop != 0
 }
 

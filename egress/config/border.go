@@ -47,9 +47,9 @@ type BorderSRv6 struct {
 	// needed.
 	Interfaces []string `toml:"interfaces"`
 	// VRF: "on" makes a VRF device for each peer and issues End.DT46, so that one SID takes
-	// IPv6 and IPv4. "off" needs no VRF devices and issues End.DT6, for IPv6 alone. "auto"
-	// is "on" where the kernel has VRF devices and a peer has both families. Default
-	// "auto".
+	// IPv6 and IPv4. "off" needs no VRF devices. It issues End.DT6, and for peers with IPv4
+	// a second SID with End.DT4, whose packets pass a pair of veth devices. "auto" is "on"
+	// for peers with IPv4 where the kernel has VRF devices. Default "auto".
 	VRF Toggle `toml:"vrf"`
 	// LocatorRoute puts a blackhole route for the locator into the main table. So packets
 	// to SIDs which are not in use die here and an IGP daemon has something to announce.
@@ -157,6 +157,9 @@ type Peer struct {
 	Communities []Community `toml:"communities"`
 	// SID is the whole SID. Default the locator with Number as its function.
 	SID netip.Addr `toml:"sid"`
+	// IPv4SID is the SID for IPv4 where the kernel has no VRF devices. Default the SID of
+	// Number with the first bit of the function set.
+	IPv4SID netip.Addr `toml:"ipv4_sid"`
 	// Table that holds this peer's routes alone. Default by Number.
 	Table uint32 `toml:"table"`
 	// RD is the route distinguisher. Default "ROUTER_ID:NUMBER".

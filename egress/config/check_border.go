@@ -179,10 +179,6 @@ func (c peerChecker) families(p *Peer, path, owner string) {
 	for i, family := range p.Families {
 		seen.add(c.decoder, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("entry %d", i+1), family)
 	}
-	if slices.Contains(p.Families, FamilyIPv4) && c.border.SRv6.VRF == ToggleOff {
-		c.report(key, "%s has \"ipv4\", but without VRF devices (`srv6.vrf = \"off\"`) SIDs take IPv6 alone: "+
-			"say `vrf = \"auto\"` or leave \"ipv4\" out", owner)
-	}
 }
 
 func (c peerChecker) sid(p *Peer, path, owner string) {
@@ -200,7 +196,20 @@ func (c peerChecker) sid(p *Peer, path, owner string) {
 			"or give it a `sid`", p.Number, owner, locator.FunctionBits)
 	}
 	c.sids.add(c.decoder, keyOr(c.decoder, path, "sid"), owner, p.SID)
+	if slices.Contains(p.Families, FamilyIPv4) {
+		c.ipv4SID(p, path, owner, locator)
+	}
 	c.outsideLocator(&p.Session, path, locator.Prefix)
+}
+
+// ipv4SID checks the SID for IPv4.
+func (c peerChecker) ipv4SID(p *Peer, path, owner string, locator srv6.Locator) {
+	key := path + ".ipv4_sid"
+	if _, ours := locator.Function(p.IPv4SID); c.usable(key) && !ours {
+		c.report(key, "`ipv4_sid` %s is no SID of the locator %s: after its %d bits comes a function of %d bits, "+
+			"not zero, and then zeros only", p.IPv4SID, locator.Prefix, locator.Prefix.Bits(), locator.FunctionBits)
+	}
+	c.sids.add(c.decoder, keyOr(c.decoder, path, "ipv4_sid"), "IPv4 of "+owner, p.IPv4SID)
 }
 
 // outsideLocator checks that packets of a session are none to a SID.

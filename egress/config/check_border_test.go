@@ -183,11 +183,14 @@ func TestWrongOverrides(t *testing.T) {
 		{"a number that the function has no bits for", "number = 7\n", "number = 256\n", []string{
 			"peer[1].number: number 256 of `transit-b` does not fit the SID's function of 8 bits: take a smaller one, or give it a `sid`"}},
 	})
-	noVRF := strings.Replace(goodBorder, "[srv6]", "[srv6]\nvrf = 'off'", 1)
-	runBadCases(t, noVRF, []badCase{
-		{"IPv4 without VRF", "asn = 64496", "asn = 64496\nfamilies = ['ipv6', 'ipv4']", []string{
-			"peer[0].families: `transit-a` has \"ipv4\", but without VRF devices (`srv6.vrf = \"off\"`) SIDs take IPv6 " +
-				"alone: say `vrf = \"auto\"` or leave \"ipv4\" out"}},
+	both := strings.Replace(goodBorder, "asn = 64496", "asn = 64496\nfamilies = ['ipv6', 'ipv4']\n", 1)
+	runBadCases(t, both, []badCase{
+		{"a second SID outside the locator", "families", "ipv4_sid = '2001:db8:b2:1::'\nfamilies", []string{
+			"peer[0].ipv4_sid: `ipv4_sid` 2001:db8:b2:1:: is no SID of the locator 2001:db8:b1::/48: after its 48 bits comes " +
+				"a function of 16 bits, not zero, and then zeros only"}},
+		{"another peer's SID for IPv4", "families", "ipv4_sid = '2001:db8:b1:7::'\nfamilies", []string{
+			"peer[1].number: SID 2001:db8:b1:7:: of `transit-b` is that of IPv4 of `transit-a`, too: give each its own"}},
+		{"a second SID of one's own choice", "families", "ipv4_sid = '2001:db8:b1:ff::'\nfamilies", nil},
 	})
 }
 

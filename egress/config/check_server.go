@@ -207,11 +207,9 @@ func (c pathChecker) epeAddresses(p *Path, path, owner string) {
 		return
 	}
 	families := map[bool]int{}
-	unread := false
 	for i, address := range p.Addresses {
 		item := fmt.Sprintf("%s[%d]", key, i)
 		if c.wrong[item] {
-			unread = true // Of which family it was meant to be is not known.
 			continue
 		}
 		families[address.Is4()]++
@@ -223,8 +221,8 @@ func (c pathChecker) epeAddresses(p *Path, path, owner string) {
 			}
 		}
 	}
-	if families[false] == 0 && !unread {
-		c.report(key, "%s has no IPv6 address: one is needed, IPv4 clients may have another", owner)
+	if len(p.Addresses) == 0 {
+		c.report(key, "%s has no address: it needs one of the family of its routes, at least", owner)
 	}
 	if families[false] > 1 || families[true] > 1 {
 		c.report(key, "%s has several addresses of one family: at most one IPv6 and one IPv4 address", owner)

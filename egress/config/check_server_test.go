@@ -88,8 +88,9 @@ func TestWrongPaths(t *testing.T) {
 			"path[0].addresses[0]: address 2001:db8:b2::1 of `transit-a` lies in the locator 2001:db8:b2::/48, which is for SIDs alone"}},
 		{"a loopback address", "2001:db8:5::a1", "::1", []string{
 			"path[0].addresses[0]: `addresses` is ::1: it must be a unicast address that the AS routes"}},
-		{"IPv4 alone", `"2001:db8:5::a2", `, "", []string{
-			"path[1].addresses: `transit-b` has no IPv6 address: one is needed, IPv4 clients may have another"}},
+		{"IPv4 alone", `"2001:db8:5::a2", `, "", nil},
+		{"no address", `["2001:db8:5::a2", "198.51.100.2"]`, "[]", []string{
+			"path[1].addresses: `transit-b` has no address: it needs one of the family of its routes, at least"}},
 		{"two addresses of a family", `"2001:db8:5::a1"`, `"2001:db8:5::a1", "2001:db8:5::a3"`, []string{
 			"path[0].addresses: `transit-a` has several addresses of one family: at most one IPv6 and one IPv4 address"}},
 		{"an address that is none", `"2001:db8:5::a1"`, `"a1"`, []string{

@@ -65,6 +65,7 @@ func TestTheGuidesOtherConfigurationsAreValid(t *testing.T) {
 		"frr":   {"vtysh", []string{"-C", "-f"}, silent},
 		"gobgp": {"gobgpd", []string{"-d", "-f"}, func(status error, _ string) bool { return status == nil }},
 		"nft":   {"nft", []string{"-c", "-f"}, silent},
+		"bird":  {"bird", []string{"-p", "-c"}, func(status error, _ string) bool { return status == nil }},
 	}
 	for language, check := range checkers {
 		t.Run(language, func(t *testing.T) {

@@ -24,6 +24,9 @@ func (b *Border) resolve() {
 			// The check reports a number that does not fit.
 			p.SID, _ = b.SRv6.SIDLocator().SID(p.Number)
 		}
+		if !p.IPv4SID.IsValid() && b.SRv6.SIDLocator().Validate() == nil {
+			p.IPv4SID, _ = b.SRv6.SIDLocator().SID(p.Number | 1<<(b.SRv6.FunctionLength-1))
+		}
 		if !b.RouterID.Is4() {
 			continue
 		}

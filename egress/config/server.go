@@ -141,7 +141,7 @@ type Path struct {
 	Border netip.Addr `toml:"border"`
 	// Peer is the number that the peer has at that border. Needed.
 	Peer uint32 `toml:"peer"`
-	// Addresses are the EPE addresses: at least an IPv6 one, at most one for
+	// Addresses are the EPE addresses: at least one, and at most one for
 	// each family. Needed.
 	Addresses []netip.Addr `toml:"addresses"`
 	// Backup: MPTCP uses the path only while it has no other. Default false.

@@ -25,8 +25,11 @@ type path struct {
 	routes  rib.Table[route]
 	queue   []netip.Prefix
 	gone    []kernel.Nexthop
-	sid     netip.Addr
-	count   counts
+	// sid and ipv4SID are where packets of each family go; a border may have one for both.
+	sid, ipv4SID netip.Addr
+	// marker is the route that stands for the whole path; see [marker].
+	marker netip.Prefix
+	count  counts
 	// refused are announced beyond the limit, strange with a SID outside the locators or
 	// a foreign target.
 	refused, strange map[netip.Prefix]struct{}
@@ -48,6 +51,23 @@ type route struct {
 	// draining: the route has the community GRACEFUL_SHUTDOWN (RFC 8326).
 	draining bool
 	queued   bool
+}
+
+// noteSID notes the SID of a route.
+func (p *path) noteSID(prefix netip.Prefix, sid netip.Addr) {
+	if prefix.Addr().Is4() {
+		p.ipv4SID = sid
+	} else {
+		p.sid = sid
+	}
+}
+
+// anySID is the path's SID, for IPv4 where it has no other.
+func (p *path) anySID() netip.Addr {
+	if p.sid.IsValid() {
+		return p.sid
+	}
+	return p.ipv4SID
 }
 
 // usable reports whether packets may take the path.

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"hikyaku/egress/config"
 	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
@@ -63,7 +61,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 			continue
 		}
 		p.pool.Use(r.Nexthop)
-		state.sid = object.SID
+		state.noteSID(r.Prefix, object.SID)
 		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
 	}
 	p.pool.Prune()
@@ -105,7 +103,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 	for _, prefix := range event.Prefixes {
 		delete(state.strange, prefix)
 		if prefix == marker(event.Route.Service.SID) {
-			state.lost = false
+			state.lost, state.marker = false, prefix
 			continue
 		}
 		was, _ := state.routes.Get(prefix)
@@ -118,14 +116,16 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		now.want, now.draining, now.stale = event.Route, draining, false
 		state.enqueue(prefix, was, now)
 	}
-	state.sid = event.Route.Service.SID
+	if len(event.Prefixes) > 0 {
+		state.noteSID(event.Prefixes[0], event.Route.Service.SID)
+	}
 }
 
 // Withdrawn takes VPN routes that nobody announces any more. They carry no target,
 // so the distinguisher identifies the path.
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
-		state.lost = state.lost || (state.sid.IsValid() && slices.Contains(event.Prefixes, marker(state.sid)))
+		state.lost = state.lost || (state.marker.IsValid() && slices.Contains(event.Prefixes, state.marker))
 		p.withdraw(state, event.Prefixes)
 	}
 	if border, known := p.plain.itself[event.RD]; known {
@@ -240,7 +240,7 @@ const (
 var dropActions = map[config.Drop]kernel.RuleAction{
 	config.DropBlackhole:   kernel.RuleBlackhole,
 	config.DropUnreachable: kernel.RuleUnreachable,
-	config.DropProhibit:    unix.FR_ACT_PROHIBIT,
+	config.DropProhibit:    kernel.RuleProhibit,
 }
 
 // enter are the rules that lead packets into a path's table.

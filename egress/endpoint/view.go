@@ -26,6 +26,8 @@ type View struct {
 	Confirmed bool
 	// SID of the path; the zero address until one is announced.
 	SID netip.Addr
+	// IPv4SID is that of its IPv4 routes.
+	IPv4SID netip.Addr
 	// IPv6 and IPv4 count the prefixes that the path reaches.
 	IPv6, IPv4 int
 	// Problems that an operator should know of, as sentences.
@@ -39,7 +41,7 @@ func (p *Planner) View(name string) (View, bool) {
 		return View{}, false
 	}
 	c := state.count
-	v := View{Config: state.config, SID: state.sid, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
+	v := View{Config: state.config, SID: state.anySID(), IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
 	v.Up = state.inUse()
@@ -67,18 +69,20 @@ func (p *Planner) SharedSIDs() []string {
 	first := make(map[netip.Addr]*path)
 	for _, name := range p.Names() {
 		state := p.paths[name]
-		if !state.sid.IsValid() || !state.inUse() {
-			continue
+		for _, sid := range []netip.Addr{state.sid, state.ipv4SID} {
+			other := first[sid]
+			if !sid.IsValid() || !state.inUse() || other == state {
+				continue
+			}
+			if other == nil {
+				first[sid] = state
+				continue
+			}
+			problems = append(problems, fmt.Sprintf(
+				"paths %s and %s have one SID, %s, announced by border %s and border %s: packets of one of them leave by "+
+					"the other's peer; give each border a locator and each peer a SID of its own",
+				other.config.Name, name, sid, other.config.Border, state.config.Border))
 		}
-		other := first[state.sid]
-		if other == nil {
-			first[state.sid] = state
-			continue
-		}
-		problems = append(problems, fmt.Sprintf(
-			"paths %s and %s have one SID, %s, announced by border %s and border %s: packets of one of them leave by "+
-				"the other's peer; give each border a locator and each peer a SID of its own",
-			other.config.Name, name, state.sid, other.config.Border, state.config.Border))
 	}
 	return problems
 }

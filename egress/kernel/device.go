@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -67,6 +68,43 @@ func (a *Applier) EnsureVRF(ctx context.Context, name string, table uint32) erro
 	return a.setUp(name, 0)
 }
 
+// EnsurePair makes sure that there is a veth pair of this name that is up, with name+"p" as
+// its other end. A packet routed to the one comes in by the other. No neighbour is asked for
+// its address: both ends have one, made of the given number. Rules can then select packets
+// by the device that they come in by.
+func (a *Applier) EnsurePair(ctx context.Context, name string, number, mtu uint32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	peer := name + anchorPeerSuffix
+	address := binary.BigEndian.AppendUint32([]byte{locallyAdministered, 0}, number)
+	err := a.ensureDevice(name, func(b *rtnl.Batch) {
+		b.Uint32(unix.IFLA_MTU, mtu)
+		b.Bytes(unix.IFLA_ADDRESS, address)
+		kind(b, "veth", func() {
+			b.Nested(vethInfoPeer, func() {
+				b.Raw(make([]byte, linkHeaderSize))
+				b.String(unix.IFLA_IFNAME, peer)
+				b.Uint32(unix.IFLA_GROUP, uint32(a.protocol))
+				b.Uint32(unix.IFLA_MTU, mtu)
+				b.Bytes(unix.IFLA_ADDRESS, address)
+			})
+		})
+	})
+	for _, end := range []string{name, peer} {
+		if err == nil {
+			err = a.setUpWith(end, mtu, unix.IFF_NOARP)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("making device pair %q: %w", name, err)
+	}
+	return nil
+}
+
+// locallyAdministered begins link-layer addresses that no maker has given (IEEE 802).
+const locallyAdministered = 0x02
+
 // raise sets an anchor's ends up, and gives a MTU to one that was there before.
 func (a *Applier) raise(err error, mtu uint32, names ...string) error {
 	for _, name := range names {
@@ -102,7 +140,10 @@ func (a *Applier) ensureDevice(name string, describe func(*rtnl.Batch)) error {
 }
 
 // setUp sets a device up, with no address of its own and the given MTU unless 0.
-func (a *Applier) setUp(name string, mtu uint32) error {
+func (a *Applier) setUp(name string, mtu uint32) error { return a.setUpWith(name, mtu, 0) }
+
+// setUpWith is setUp with further flags of the device.
+func (a *Applier) setUpWith(name string, mtu, flags uint32) error {
 	l, err := a.link(name)
 	if err != nil {
 		return err
@@ -121,7 +162,7 @@ func (a *Applier) setUp(name string, mtu uint32) error {
 		b.Nested(unix.AF_INET6, func() { b.Uint8(inet6AddrGenMode, inet6AddrGenModeNone) })
 	})
 	b.End()
-	b.Begin(unix.RTM_SETLINK, 0, header(unix.IFF_UP)...)
+	b.Begin(unix.RTM_SETLINK, 0, header(unix.IFF_UP|flags)...)
 	b.End()
 	if err := only(a.urgent.Do(&b)); err != nil {
 		return fmt.Errorf("setting device %q up: %w", name, err)

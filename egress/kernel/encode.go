@@ -28,6 +28,7 @@ const (
 
 	seg6LocalAction   = 1
 	seg6LocalTable    = 3
+	seg6LocalNexthop4 = 4
 	seg6LocalVRFTable = 9
 )
 
@@ -238,9 +239,12 @@ func segmentHeader(n Nexthop) []byte {
 
 func (e *encoder) local(l Local) {
 	e.batch.Uint32(seg6LocalAction, localActions[l.Action].number)
-	if l.VRF {
+	switch {
+	case l.Action == EndDX4:
+		e.addr(seg6LocalNexthop4, netip.IPv4Unspecified())
+	case l.VRF:
 		e.batch.Uint32(seg6LocalVRFTable, l.Table)
-	} else {
+	default:
 		e.batch.Uint32(seg6LocalTable, l.Table)
 	}
 }
@@ -250,6 +254,7 @@ var localActions = map[LocalAction]struct {
 	number uint32
 	name   string
 }{
+	EndDX4:  {6, "End.DX4"},
 	EndDT6:  {7, "End.DT6"},
 	EndDT4:  {8, "End.DT4"},
 	EndDT46: {16, "End.DT46"},

@@ -36,6 +36,10 @@ const (
 	EndDT4
 	// EndDT46 looks up either.
 	EndDT46
+	// EndDX4 routes the inner IPv4 packet as one that came in by the outer packet's device.
+	// It needs no VRF, and Table is 0. It is Linux's End.DX4 with the next hop 0.0.0.0. With a
+	// neighbour as next hop, the kernel looks for the destination itself on the link.
+	EndDX4
 )
 
 // Local is the action of a nexthop on packets to our own SID.

@@ -30,6 +30,8 @@ type Features struct {
 	EndDT6 bool
 	// VRF devices, and the endpoints which look up by them.
 	VRF, EndDT6VRF, EndDT4, EndDT46 bool
+	// EndDX4 and pairs of devices (Veth) take IPv4 at a border without VRF.
+	EndDX4, Veth bool
 	// AddressProtocol is IFA_PROTO, the mark of addresses (Linux 5.18).
 	AddressProtocol bool
 	// MPTCP sockets, and a path manager that listens to netlink.
@@ -129,13 +131,17 @@ func (p *probe) trials() []trial {
 		{"EndDT6", &f.EndDT6, p.nexthop(Nexthop{Local: Local{Action: EndDT6, Table: probeTable}}),
 			"no border; a server works (CONFIG_IPV6_SEG6_LWTUNNEL)"},
 		{"VRF", &f.VRF, p.vrf,
-			"no SRv6 for IPv4 clients at a border, they take the best path; IPv6 works by tables (CONFIG_NET_VRF)"},
+			"a border gives IPv4 SIDs of its own, whose packets pass a pair of devices; IPv6 works by tables (CONFIG_NET_VRF)"},
 		{"EndDT6VRF", &f.EndDT6VRF, p.vrfNexthop(EndDT6),
 			"a border looks IPv6 up by table, which does the same"},
 		{"EndDT4", &f.EndDT4, p.vrfNexthop(EndDT4),
 			"no SIDs for IPv4 alone; Linux 5.11 with CONFIG_NET_VRF has them"},
 		{"EndDT46", &f.EndDT46, p.vrfNexthop(EndDT46),
 			"no SID for both families; Linux 5.14 with CONFIG_NET_VRF has them"},
+		{"EndDX4", &f.EndDX4, p.nexthop(Nexthop{Local: Local{Action: EndDX4}}),
+			"no IPv4 at a border without VRF devices (CONFIG_IPV6_SEG6_LWTUNNEL)"},
+		{"Veth", &f.Veth, p.pair,
+			"no IPv4 at a border without VRF devices (CONFIG_VETH)"},
 		{"AddressProtocol", &f.AddressProtocol, p.addressProtocol,
 			"a server takes the addresses of its paths for its own, whoever has made them; Linux 5.18 has it"},
 		{"MPTCP", &f.MPTCP, p.mptcp,
@@ -236,6 +242,25 @@ func (p *probe) vrf() error {
 	// Opened by this thread, /proc/sys/net is that of its namespace.
 	return os.WriteFile("/proc/sys/net/vrf/strict_mode", []byte("1"), 0)
 }
+
+// pair makes a pair of devices, or asks for one with the name of a device that there is. A
+// kernel that has such pairs refuses the name, others do not know the kind.
+func (p *probe) pair() error {
+	if p.isolated {
+		return p.applier.EnsurePair(p.ctx, "veth-probe", 0, probeMTU)
+	}
+	var b rtnl.Batch
+	b.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, make([]byte, linkHeaderSize)...)
+	b.String(unix.IFLA_IFNAME, p.device)
+	kind(&b, "veth", func() {})
+	b.End()
+	if err := only(p.applier.urgent.Do(&b)); !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("asking for a pair of devices: %w", err)
+	}
+	return nil
+}
+
+const probeMTU = 1500
 
 // askForVRF asks for a VRF device without a table, which no kernel makes. A kernel that has
 // such devices misses the table, others do not know the kind. A real one would leave a

@@ -21,7 +21,7 @@ func TestProbeExplainsEachMissingFeature(t *testing.T) {
 	found := map[string]bool{
 		"NexthopObjects": f.NexthopObjects, "Seg6": f.Seg6, "Seg6Reduced": f.Seg6Reduced,
 		"EndDT6": f.EndDT6, "VRF": f.VRF, "EndDT6VRF": f.EndDT6VRF, "EndDT4": f.EndDT4,
-		"EndDT46": f.EndDT46, "AddressProtocol": f.AddressProtocol, "MPTCP": f.MPTCP,
+		"EndDT46": f.EndDT46, "EndDX4": f.EndDX4, "Veth": f.Veth, "AddressProtocol": f.AddressProtocol, "MPTCP": f.MPTCP,
 		"MPTCPUserspace": f.MPTCPUserspace, "EBPF": f.EBPF, "BTF": f.BTF,
 	}
 	missing := make(map[string]bool)

@@ -136,6 +136,8 @@ const (
 	RuleBlackhole RuleAction = unix.FR_ACT_BLACKHOLE
 	// RuleUnreachable drops the packet and notifies the sender.
 	RuleUnreachable RuleAction = unix.FR_ACT_UNREACHABLE
+	// RuleProhibit drops the packet and notifies the sender that it is forbidden.
+	RuleProhibit RuleAction = unix.FR_ACT_PROHIBIT
 )
 
 // Rule is a policy rule. All its fields together are its key: the kernel cannot

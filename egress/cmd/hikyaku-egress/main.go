@@ -32,6 +32,7 @@ The egress plane of hikyaku: uses all BGP paths out of an AS, by SRv6.
 Commands:
   border   the agent of a border router
   server   the agent of a content server
+  check    check the configuration and this machine, and name what to do
   flows    count what leaves by SRv6 SID and inner 5-tuple (SRv6 FlowStats)
   paths    show and drain the paths of a running agent
   status   show its sessions, refused routes, RPKI caches and problems
@@ -59,7 +60,7 @@ type usageError struct{ error }
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"border": runAgent(config.RoleBorder), "server": runAgent(config.RoleServer),
-		"flows": runFlows, "paths": runPaths, "status": runStatus, "version": printVersion, "--version": printVersion,
+		"check": runCheck, "flows": runFlows, "paths": runPaths, "status": runStatus, "version": printVersion, "--version": printVersion,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)
@@ -158,7 +159,7 @@ const agentUsage = `Usage: hikyaku-egress %[1]s --config FILE [--check | --dry-r
 
 Options:
   --config FILE  configuration in TOML; conf/egress-%[1]s.toml explains every key
-  --check        check the configuration and exit
+  --check        check the configuration alone and exit; see also hikyaku-egress check
   --dry-run      speak BGP to learn, print the commands and announcements that would
                  follow, change nothing, and end when all neighbours have sent
                  everything, or after bgp.stale_time. It refuses to run beside an

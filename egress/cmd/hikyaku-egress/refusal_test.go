@@ -57,7 +57,7 @@ func TestVRFThatTheKernelLacks(t *testing.T) {
 	}
 	file := l.with(l.borderConfig, "[srv6]\n", "[srv6]\nvrf = \"on\"\n")
 	l.says("a border with srv6.vrf", []string{binary, "border", "--config", file},
-		`srv6.vrf is "on" ("auto" does without, and leaves IPv4 clients out)`, "VRF: no SRv6 for IPv4 clients", "CONFIG_NET_VRF", "EndDT46: ")
+		`srv6.vrf is "on" ("auto" does without)`, "VRF: a border gives IPv4 SIDs of its own", "CONFIG_NET_VRF", "EndDT46: ")
 }
 
 // TestWithoutPrivileges starts everything as a user without capabilities, and as root that
