@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"hikyaku/egress/api"
@@ -34,10 +35,19 @@ type Border struct {
 	caches *caches
 	// torn are the peers whose sessions max_prefixes has ended.
 	torn map[string]*time.Timer
+	// devices makes the devices of further peers.
+	devices *host
+	// byName has the configuration of peers, for callers that cannot wait for the mutex.
+	byName sync.Map
+	// shut has the route of each SID that peerDown has shut, by the peer's name.
+	shut sync.Map
+	// restarting: a former run has left something in the kernel.
+	restarting bool
 }
 
 type borderSpeaker interface {
 	bgp
+	neighbours
 	WithdrawVPN(srv6.RouteDistinguisher, []netip.Prefix) error
 	Bar(peer string, barred, free []netip.Prefix) error
 	EndSession(peer, reason string) error
@@ -65,8 +75,7 @@ func (b *Border) check(h *host) error {
 	}
 	for i := range b.config.Peers {
 		p := &b.config.Peers[i]
-		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
-		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
+		b.vrf[p.Name] = b.wantsVRF(p)
 		if b.config.SRv6.VRF == config.ToggleOn && !b.vrf[p.Name] {
 			return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without, and leaves IPv4 clients out): %w",
 				missing(b.features, "VRF", "EndDT46"))
@@ -80,8 +89,15 @@ func (b *Border) check(h *host) error {
 	return nil
 }
 
+// wantsVRF reports whether a peer gets a VRF device.
+func (b *Border) wantsVRF(p *config.Peer) bool {
+	wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
+	return wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
+}
+
 // prepare makes devices and sysctls fit.
 func (b *Border) prepare(h *host) error {
+	b.devices = h
 	b.host.sysctls = b.sysctls()
 	if err := h.sysctls(b.config.Kernel.SetSysctls, b.host.sysctls); err != nil {
 		return err
@@ -138,26 +154,20 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	c.BestPaths = b.config.Router.BestPaths
 	c.Silent = b.opts.DryRun != nil
 	c.AnnounceOnly = true // other borders' paths are for servers
-	for i := range c.Neighbors {
-		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
-		c.Neighbors[i].Restarting = restarting
-		if c.BestPaths {
-			c.Neighbors[i].Families = append(c.Neighbors[i].Families, speaker.IPv6Unicast, speaker.IPv4Unicast)
+	b.restarting = restarting
+	for i, r := range b.config.Reflectors {
+		if c.Neighbors[i], err = b.reflector(r); err != nil {
+			return nil, err
 		}
 	}
 	for i := range b.config.Peers {
 		p := &b.config.Peers[i]
-		n, err := neighbor(p.Session, &b.config.Common)
+		b.byName.Store(p.Name, p)
+		n, err := b.neighbor(p)
 		if err != nil {
 			return nil, err
 		}
-		n.AS, n.TTLSecurity = p.ASN, p.TTLSecurity
-		n.Role, _ = speaker.ParseRole(string(p.LocalRole))
-		n.StrictRole = p.StrictRole
-		if p.Multihop > 1 {
-			n.MultihopTTL = p.Multihop
-		}
-		if n.Families = b.families(p); len(n.Families) == 0 {
+		if len(n.Families) == 0 {
 			b.log.Warn("a peer gets no session", "peer", p.Name, "reason", noFamily)
 			b.sessions.refuse(p.Name, noFamily)
 			b.planner.PeerDown(p.Name, noFamily)
@@ -194,7 +204,6 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		b.post(ctx, func(context.Context) { b.locked(func() { b.planner.SetVRPs(vrps) }) })
 	})
 	b.caches.set(b.config.Caches, b.config.BGP.ConnectRetry)
-	go b.reloads(ctx)
 	return b.speaker, nil
 }
 
@@ -202,10 +211,12 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 // whatever the loop is doing. Reflectors pass the path's marker on before the withdrawals
 // of 200,000 routes reach them. The loop then does both in its turn.
 func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.PeerDown) {
-	p := b.planner.Config(down.Peer)
-	if p == nil {
-		return
+	known, ok := b.byName.Load(down.Peer)
+	if !ok {
+		return // it is being removed
 	}
+	p := known.(*config.Peer)
+	b.shut.Store(p.Name, border.Drop(p))
 	if err := b.tables.Shut(ctx, border.Drop(p)); err != nil {
 		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
 	}
@@ -219,8 +230,8 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 // behind the loss, so that a SID which is still open for the ended session is not taken for
 // that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
-	if p := b.planner.Config(name); p != nil {
-		b.tables.Release(border.Drop(p))
+	if route, ok := b.shut.LoadAndDelete(name); ok {
+		b.tables.Release(route.(kernel.Route))
 	}
 	var open bool
 	b.locked(func() {

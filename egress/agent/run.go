@@ -53,6 +53,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 func (e *engine) run(ctx context.Context, s starter) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	e.life = ctx
 	listening, err := e.listen()
 	if err != nil {
 		return err
@@ -86,6 +87,9 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	watched := e.watchLinks(ctx, applier)
 	defer func() { cancel(); <-watched }()
 	e.serve(ctx, listening)
+	if e.opts.HangUps != nil {
+		go e.watchHangUps(ctx, e.opts.HangUps)
+	}
 	err = e.loop(ctx)
 	e.hangUp()
 	// ctx has ended, but our state must go.
