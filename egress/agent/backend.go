@@ -24,15 +24,21 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	defer e.mu.Unlock()
 	status := api.Status{
 		Version: e.opts.Version, Role: string(e.roleName), ASN: e.common.ASN, RouterID: e.common.RouterID,
-		Started: e.started, Ready: e.sessions.ready(), Features: e.featureList(), Problems: e.role.problems(),
+		Started: e.started, Ready: e.sessions.ready(), Features: e.featureList(), Problems: e.problems(),
 		RPKICaches: e.role.rpkiCaches(),
 	}
+	return status, nil
+}
+
+// problems are all problems, those of sessions among them. It needs the mutex.
+func (e *engine) problems() []string {
+	all := e.role.problems()
 	for _, s := range e.sessionList() {
 		if !s.Up {
-			status.Problems = append(status.Problems, fmt.Sprintf("session %s: %s", s.Name, s.Error))
+			all = append(all, fmt.Sprintf("session %s: %s", s.Name, s.Error))
 		}
 	}
-	return status, nil
+	return all
 }
 
 // featureList lists the features that the kernel has and lacks.
@@ -192,7 +198,7 @@ func (e *engine) change(ctx context.Context, change func(*api.Settings) error, a
 	var err error
 	e.locked(func() {
 		former = e.settings
-		settings = api.Settings{Drains: maps.Clone(former.Drains), Policies: slices.Clone(former.Policies)}
+		settings = api.Settings{Drains: maps.Clone(former.Drains), Policies: slices.Clone(former.Policies), Peers: former.Peers}
 		err = change(&settings)
 	})
 	if err != nil {

@@ -3,9 +3,11 @@ package agent
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 
 	"hikyaku/egress/config"
 	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
 )
 
 // bgp has the methods that an agent needs of a [speaker.Speaker].
@@ -14,6 +16,8 @@ type bgp interface {
 	AnnounceVPN(speaker.VPNAnnouncement) error
 	// Withheld counts routes not announced to a reflector, see [speaker.Withheld].
 	Withheld(name string) speaker.Withheld
+	// Withholds reports whether a route is one of them.
+	Withholds(reflector string, rd srv6.RouteDistinguisher, prefix netip.Prefix) bool
 	// AnnouncedAll ends a restart, see [speaker.Speaker.AnnouncedAll].
 	AnnouncedAll()
 	Close()
@@ -26,15 +30,20 @@ func speakerConfig(c *config.Common, log *slog.Logger) (speaker.Config, error) {
 		StaleTime: c.BGP.StaleTime, Logger: log,
 	}
 	for _, r := range c.Reflectors {
-		n, err := neighbor(r.Session, c)
+		n, err := reflectorNeighbor(r, c)
 		if err != nil {
 			return speaker.Config{}, err
 		}
-		n.AS = c.ASN
-		n.Families = []speaker.Family{speaker.VPNv6, speaker.VPNv4}
 		s.Neighbors = append(s.Neighbors, n)
 	}
 	return s, nil
+}
+
+// reflectorNeighbor returns the settings of a session with a reflector.
+func reflectorNeighbor(r config.Reflector, c *config.Common) (speaker.Neighbor, error) {
+	n, err := neighbor(r.Session, c)
+	n.AS, n.Families = c.ASN, []speaker.Family{speaker.VPNv6, speaker.VPNv4}
+	return n, err
 }
 
 func neighbor(s config.Session, c *config.Common) (speaker.Neighbor, error) {
@@ -50,4 +59,27 @@ func neighbor(s config.Session, c *config.Common) (speaker.Neighbor, error) {
 		n.Password = password
 	}
 	return n, nil
+}
+
+// reflector returns the settings of a reflector's session.
+func (b *Border) reflector(r config.Reflector) (speaker.Neighbor, error) {
+	n, err := reflectorNeighbor(r, &b.config.Common)
+	n.GracefulRestart, n.Restarting = b.config.BGP.RestartTime, b.restarting
+	if b.config.Router.BestPaths {
+		n.Families = append(n.Families, speaker.IPv6Unicast, speaker.IPv4Unicast)
+	}
+	return n, err
+}
+
+// neighbor returns the settings of a peer's session. Without families there is none.
+func (b *Border) neighbor(p *config.Peer) (speaker.Neighbor, error) {
+	n, err := neighbor(p.Session, &b.config.Common)
+	n.AS, n.TTLSecurity, n.Families = p.ASN, p.TTLSecurity, b.families(p)
+	n.Role, _ = speaker.ParseRole(string(p.LocalRole))
+	n.StrictRole = p.StrictRole
+	n.Monitored = p.Routes == config.RoutesByBMP
+	if p.Multihop > 1 {
+		n.MultihopTTL = p.Multihop
+	}
+	return n, err
 }

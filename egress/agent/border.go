@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"hikyaku/egress/api"
@@ -35,10 +36,19 @@ type Border struct {
 	caches *caches
 	// torn are the peers whose sessions max_prefixes has ended.
 	torn map[string]*time.Timer
+	// devices makes the devices of further peers.
+	devices *host
+	// byName has what is known of peers, for callers that cannot wait for the mutex.
+	byName sync.Map
+	// shut has the routes of the SIDs that peerDown has shut, by the peer's name.
+	shut sync.Map
+	// restarting: a former run has left something in the kernel.
+	restarting bool
 }
 
 type borderSpeaker interface {
 	bgp
+	neighbours
 	WithdrawVPN(srv6.RouteDistinguisher, []netip.Prefix) error
 	Bar(peer string, barred, free []netip.Prefix) error
 	EndSession(peer, reason string) error
@@ -81,21 +91,25 @@ func (b *Border) check(h *host) error {
 func (b *Border) chooseLookups(features kernel.Features) {
 	for i := range b.config.Peers {
 		p := &b.config.Peers[i]
-		hasIPv4 := slices.Contains(p.Families, config.FamilyIPv4)
-		switch {
-		case (hasIPv4 || b.config.SRv6.VRF == config.ToggleOn) && b.config.SRv6.VRF != config.ToggleOff && features.EndDT46:
-			b.lookups[p.Name] = border.ByVRF
-		case hasIPv4 && features.EndDX4 && features.Veth:
-			b.lookups[p.Name] = border.ByPair
-		}
+		b.lookups[p.Name] = b.lookupOf(p, features)
 	}
 }
 
-// file is the configuration, as package config returns it.
-func (b *Border) file() *config.File { return &config.File{Border: b.config} }
+func (b *Border) lookupOf(p *config.Peer, features kernel.Features) border.Lookup {
+	hasIPv4 := slices.Contains(p.Families, config.FamilyIPv4)
+	switch {
+	case (hasIPv4 || b.config.SRv6.VRF == config.ToggleOn) && b.config.SRv6.VRF != config.ToggleOff && features.EndDT46:
+		return border.ByVRF
+	case hasIPv4 && features.EndDX4 && features.Veth:
+		return border.ByPair
+	default:
+		return border.ByTable
+	}
+}
 
 // prepare makes devices and sysctls fit.
 func (b *Border) prepare(h *host) error {
+	b.devices = h
 	b.host.sysctls = b.sysctls()
 	if err := h.sysctls(b.config.Kernel.SetSysctls, b.host.sysctls); err != nil {
 		return err
@@ -104,18 +118,23 @@ func (b *Border) prepare(h *host) error {
 		return err
 	}
 	for i := range b.config.Peers {
-		var err error
-		switch p := &b.config.Peers[i]; b.lookups[p.Name] {
-		case border.ByVRF:
-			err = h.vrf(p.Table)
-		case border.ByPair:
-			err = h.pair(p.Table)
-		}
-		if err != nil {
+		if err := b.makeDevices(&b.config.Peers[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// makeDevices makes those by which packets get into a peer's table.
+func (b *Border) makeDevices(p *config.Peer) error {
+	switch b.lookups[p.Name] {
+	case border.ByVRF:
+		return b.devices.vrf(p.Table)
+	case border.ByPair:
+		return b.devices.pair(p.Table)
+	default:
+		return nil
+	}
 }
 
 // loopbackMTU is the anchor's of a border, which no packet leaves by.
@@ -165,27 +184,20 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	c.Silent = b.opts.DryRun != nil
 	c.Monitor = bmp.Config{Listen: b.config.BMP.Listen, Routers: b.config.BMP.Routers, Dead: b.config.BMP.DeadTime}
 	c.AnnounceOnly = true // other borders' paths are for servers
-	for i := range c.Neighbors {
-		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
-		c.Neighbors[i].Restarting = restarting
-		if c.BestPaths {
-			c.Neighbors[i].Families = append(c.Neighbors[i].Families, speaker.IPv6Unicast, speaker.IPv4Unicast)
+	b.restarting = restarting
+	for i, r := range b.config.Reflectors {
+		if c.Neighbors[i], err = b.reflector(r); err != nil {
+			return nil, err
 		}
 	}
 	for i := range b.config.Peers {
 		p := &b.config.Peers[i]
-		n, err := neighbor(p.Session, &b.config.Common)
+		b.remember(p)
+		n, err := b.neighbor(p)
 		if err != nil {
 			return nil, err
 		}
-		n.AS, n.TTLSecurity = p.ASN, p.TTLSecurity
-		n.Role, _ = speaker.ParseRole(string(p.LocalRole))
-		n.StrictRole = p.StrictRole
-		n.Monitored = p.Routes == config.RoutesByBMP
-		if p.Multihop > 1 {
-			n.MultihopTTL = p.Multihop
-		}
-		if n.Families = b.families(p); len(n.Families) == 0 {
+		if len(n.Families) == 0 {
 			b.log.Warn("a peer gets no session", "peer", p.Name, "reason", noFamily)
 			b.sessions.refuse(p.Name, noFamily)
 			b.planner.PeerDown(p.Name, noFamily)
@@ -223,7 +235,6 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		b.post(ctx, func(context.Context) { b.locked(func() { b.planner.SetVRPs(vrps) }) })
 	})
 	b.caches.set(b.config.Caches, b.config.BGP.ConnectRetry)
-	go b.reloads(ctx)
 	return b.speaker, nil
 }
 
@@ -231,18 +242,31 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 // whatever the loop is doing. Reflectors pass the path's marker on before the withdrawals
 // of 200,000 routes reach them. The loop then does both in its turn.
 func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.PeerDown) {
-	p := b.planner.Config(down.Peer)
-	if p == nil {
-		return
+	found, ok := b.byName.Load(down.Peer)
+	if !ok {
+		return // it is being removed
 	}
-	for _, drop := range b.planner.Drops(p) {
+	p := found.(known)
+	b.shut.Store(p.config.Name, p.drops)
+	for _, drop := range p.drops {
 		if err := b.tables.Shut(ctx, drop); err != nil {
-			b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", drop.Prefix.Addr(), "error", err)
+			b.log.Error("closing the SID of a lost peer", "peer", p.config.Name, "sid", drop.Prefix.Addr(), "error", err)
 		}
 	}
-	if err := s.WithdrawVPN(p.RD, []netip.Prefix{border.Marker(p.SID)}); err != nil {
-		b.log.Error("taking the path of a lost peer from servers", "peer", p.Name, "sid", p.SID, "error", err)
+	if err := s.WithdrawVPN(p.config.RD, []netip.Prefix{border.Marker(p.config.SID)}); err != nil {
+		b.log.Error("taking the path of a lost peer from servers", "peer", p.config.Name, "sid", p.config.SID, "error", err)
 	}
+}
+
+// known is what peerDown needs of a peer.
+type known struct {
+	config *config.Peer
+	// drops are the routes that close its SIDs.
+	drops []kernel.Route
+}
+
+func (b *Border) remember(p *config.Peer) {
+	b.byName.Store(p.Name, known{p, border.Drops(p, b.lookupOf(p, b.features))})
 }
 
 // closedEarly gives the SID that peerDown has shut back to the planner. If the loop had
@@ -250,8 +274,8 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 // behind the loss, so that a SID which is still open for the ended session is not taken for
 // that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
-	if p := b.planner.Config(name); p != nil {
-		for _, drop := range b.planner.Drops(p) {
+	if routes, ok := b.shut.LoadAndDelete(name); ok {
+		for _, drop := range routes.([]kernel.Route) {
 			b.tables.Release(drop)
 		}
 	}

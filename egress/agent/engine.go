@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -27,8 +28,12 @@ type Options struct {
 	// would be announced; nothing is. The agent then speaks BGP to learn, and
 	// ends when all neighbours have sent everything, or after bgp.stale_time.
 	DryRun io.Writer
-	// Reloads has configurations that were read again. A border takes their import policy.
-	Reloads <-chan *config.File
+	// Source is what the configuration was read from; nil: it cannot be read again.
+	Source *config.Source
+	// HangUps has a signal whenever the configuration is to be read again.
+	HangUps <-chan os.Signal
+	// Level is that of Log, which a reload may change; nil: it stays.
+	Level *slog.LevelVar
 }
 
 // tables has the methods that an agent needs of [kernel.Tables].
@@ -101,6 +106,8 @@ type engine struct {
 	// main mirrors the main table, which plain packets follow.
 	main    *fib.Table
 	started time.Time
+	// life ends with the agent.
+	life context.Context
 
 	// leave restores settings from before the agent that are not ours to remove.
 	leave func(context.Context) error
@@ -124,6 +131,7 @@ type engine struct {
 	failed   map[string]failure
 	troubles map[string]string // problems that were logged, by their text without counts
 	ready    bool
+	counts   counts
 }
 
 // failure is when to try again with a part that the kernel refused.

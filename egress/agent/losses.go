@@ -53,6 +53,7 @@ func (e *engine) restore(ctx context.Context, loss kernel.Loss) {
 		return
 	}
 	back, err := e.tables.Restore(ctx, loss)
+	e.locked(func() { e.counts.restored(back) })
 	if n := len(back.Addresses) + len(back.Rules) + len(back.Nexthops) + len(back.Routes); n > 0 {
 		e.log.Warn("others have removed what is ours in the kernel; it is put back",
 			"addresses", len(back.Addresses), "rules", len(back.Rules), "nexthops", len(back.Nexthops), "routes", len(back.Routes))
@@ -79,6 +80,7 @@ func (e *engine) tryToRead(ctx context.Context, deadline time.Time) {
 	wait := readPause
 	if !e.busy() || time.Now().After(deadline) {
 		e.log.Warn("the kernel's state is read again, since others have removed some of it")
+		e.locked(func() { e.counts.reads++ })
 		err := e.repair(ctx)
 		if err == nil || ctx.Err() != nil {
 			e.reading = false

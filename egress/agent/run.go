@@ -23,7 +23,7 @@ type starter interface {
 	// addresses are those that the role puts on interfaces.
 	addresses() []netip.Addr
 	// file is the role's configuration.
-	file() *config.File
+	present() *config.File
 	// check finds out whether the agent can run here, and changes nothing.
 	check(*host) error
 	// prepare makes devices and sysctls fit.
@@ -56,6 +56,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 func (e *engine) run(ctx context.Context, s starter) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	e.life = ctx
 	listening, err := e.listen()
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	if err := s.check(h); err != nil {
 		return err
 	}
-	e.preflight(ctx, s.file())
+	e.preflight(ctx, s.present())
 	if err := e.start(ctx, s, h); err != nil {
 		return err
 	}
@@ -92,6 +93,9 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	followed := e.followMain(ctx, applier)
 	defer func() { cancel(); <-followed }()
 	e.serve(ctx, listening)
+	if e.opts.HangUps != nil {
+		go e.watchHangUps(ctx, e.opts.HangUps)
+	}
 	err = e.loop(ctx)
 	e.hangUp()
 	// ctx has ended, but our state must go.

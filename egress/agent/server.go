@@ -11,6 +11,7 @@ import (
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/mptcp"
 	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
 )
 
 // Server is the agent of a content server.
@@ -18,6 +19,7 @@ type Server struct {
 	*engine
 	config  *config.Server
 	planner *endpoint.Planner
+	speaker serverSpeaker
 	applier *kernel.Applier
 	prober  *prober
 	// endProber ends the prober, which else would set the MTU of devices that are gone.
@@ -29,6 +31,11 @@ type Server struct {
 	subflows  subflows
 	// verdicts is guarded by the engine's lock.
 	verdicts verdicts
+}
+
+type serverSpeaker interface {
+	neighbours
+	RepeatVPN(srv6.RouteDistinguisher)
 }
 
 // RunServer runs the agent of a content server until ctx ends, then removes the state that it
@@ -61,9 +68,6 @@ func (s *Server) check(h *host) error {
 	s.applier, s.mtus = h.applier, s.prober.currentMTUs()
 	return nil
 }
-
-// file is the configuration, as package config returns it.
-func (s *Server) file() *config.File { return &config.File{Server: s.config} }
 
 // prepare makes the devices for nexthops.
 func (s *Server) prepare(h *host) error {
@@ -99,6 +103,7 @@ func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 		return nil, err
 	}
 	started, err := speaker.Start(ctx, c)
+	s.speaker = started
 	if err != nil {
 		return nil, err
 	}

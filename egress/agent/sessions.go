@@ -48,6 +48,18 @@ func (s *sessions) add(name, kind string, address netip.Addr, as uint32, now tim
 	}}
 }
 
+// up reports whether a session is up.
+func (s *sessions) up(name string) bool {
+	state := s.byName[name]
+	return state != nil && state.Up
+}
+
+// remove forgets a session.
+func (s *sessions) remove(name string) {
+	delete(s.byName, name)
+	delete(s.changed, name)
+}
+
 const notYet = "the session has not come up yet"
 
 // refuse says that there is no session, and that none is awaited.

@@ -26,6 +26,8 @@ type subflows interface {
 	reconsider(prefixes []netip.Prefix)
 	// setConnection takes the edge server's report on a connection.
 	setConnection(api.Connection) error
+	// configure takes another configuration, with other paths.
+	configure(*config.Server)
 	// problems lists the present failures. It is called with the lock held
 	// that [mptcp.Router] takes.
 	problems() []string
@@ -92,6 +94,7 @@ type noSubflows struct{}
 
 func (noSubflows) update([]api.Path, []api.Policy) error { return nil }
 func (noSubflows) reconsider([]netip.Prefix)             {}
+func (noSubflows) configure(*config.Server)              {}
 func (noSubflows) problems() []string                    { return nil }
 func (noSubflows) close() error                          { return nil }
 func (noSubflows) setConnection(api.Connection) error {
@@ -120,6 +123,12 @@ func newKernelSubflows(c *config.Server, l *ledger) (*kernelSubflows, error) {
 		return nil, errors.Join(err, client.Close(), l.putBack())
 	}
 	return &kernelSubflows{config: c, ledger: l, client: client}, nil
+}
+
+func (k *kernelSubflows) configure(c *config.Server) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.config = c
 }
 
 func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
@@ -208,6 +217,13 @@ func newUserspaceSubflows(
 	}
 	go func() { u.ended <- manager.Run(running) }()
 	return u, nil
+}
+
+func (u *userspaceSubflows) configure(c *config.Server) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.config = c
+	u.compiler = compiler{ports: c.MPTCP.Ports, paths: c.Paths}
 }
 
 func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) error {

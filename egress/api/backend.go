@@ -34,6 +34,20 @@ type Backend interface {
 	// it would survive a crash.
 	SetPolicy(ctx context.Context, policy Policy) error
 	DeletePolicy(ctx context.Context, name string) error
+	// Routes returns up to limit routes that overlap a prefix, by prefix and path; all where it
+	// is not valid.
+	Routes(ctx context.Context, within netip.Prefix, limit int) (RouteList, error)
+	// Why explains how packets to a client may leave. Its host bits are clear.
+	Why(ctx context.Context, client netip.Prefix) (Explanation, error)
+	// Peers returns the egress peers of a border's configuration.
+	Peers(ctx context.Context) ([]Peer, error)
+	// SetPeer adds a peer to the configuration, or replaces the one of its name that was
+	// added so; nil settings remove it. It returns when it would survive a crash, with the
+	// changes, as sentences.
+	SetPeer(ctx context.Context, name string, settings PeerSettings) ([]string, error)
+	// Reload reads the configuration again and takes it, or changes nothing. It returns what
+	// has changed, as sentences.
+	Reload(ctx context.Context) ([]string, error)
 	// SetConnection takes the edge server's knowledge of an MPTCP connection.
 	SetConnection(ctx context.Context, connection Connection) error
 }

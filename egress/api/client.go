@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"syscall"
 )
 
@@ -104,6 +105,50 @@ func (c *Client) SetPolicy(ctx context.Context, policy Policy) error {
 // DeletePolicy removes a policy.
 func (c *Client) DeletePolicy(ctx context.Context, name string) error {
 	return c.ask(ctx, "DELETE", "/v1/policies/"+url.PathEscape(name), nil, nil)
+}
+
+// Routes returns up to limit routes that overlap a prefix; all where it is not valid.
+func (c *Client) Routes(ctx context.Context, within netip.Prefix, limit int) (list RouteList, err error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if within.IsValid() {
+		query.Set("within", within.String())
+	}
+	return list, c.ask(ctx, "GET", "/v1/routes?"+query.Encode(), nil, &list)
+}
+
+// Why asks how packets to a client may leave.
+func (c *Client) Why(ctx context.Context, client netip.Prefix) (why Explanation, err error) {
+	query := url.Values{"client": {client.String()}}
+	return why, c.ask(ctx, "GET", "/v1/why?"+query.Encode(), nil, &why)
+}
+
+// Peers returns the egress peers of a border's configuration.
+func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
+	var list PeerList
+	err := c.ask(ctx, "GET", "/v1/peers", nil, &list)
+	return list.Peers, err
+}
+
+// SetPeer adds an egress peer to a border's configuration, or replaces the one that was added so.
+// It returns the changes, as sentences.
+func (c *Client) SetPeer(ctx context.Context, name string, settings PeerSettings) ([]string, error) {
+	var changed Reloaded
+	err := c.ask(ctx, "PUT", "/v1/peers/"+url.PathEscape(name), settings, &changed)
+	return changed.Changes, err
+}
+
+// DeletePeer removes a peer that [Client.SetPeer] has added.
+func (c *Client) DeletePeer(ctx context.Context, name string) ([]string, error) {
+	var changed Reloaded
+	err := c.ask(ctx, "DELETE", "/v1/peers/"+url.PathEscape(name), nil, &changed)
+	return changed.Changes, err
+}
+
+// Reload has the agent read its configuration again. It returns the changes, as sentences.
+func (c *Client) Reload(ctx context.Context) ([]string, error) {
+	var reloaded Reloaded
+	err := c.ask(ctx, "POST", "/v1/reload", nil, &reloaded)
+	return reloaded.Changes, err
 }
 
 // SetConnection gives the agent the properties of an MPTCP connection that it cannot see.

@@ -168,7 +168,7 @@ func TestSettingsThatACrashLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := LoadSettings(dir)
-	want := "reading drains and policies from " + path + " (remove it to begin without any): unexpected end of JSON input"
+	want := "reading drains, policies and peers from " + path + " (remove it to begin without any): unexpected end of JSON input"
 	if err == nil || err.Error() != want {
 		t.Errorf("a damaged file: %v, want %s", err, want)
 	}

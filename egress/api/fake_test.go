@@ -134,3 +134,54 @@ func (f *fake) SetConnection(_ context.Context, connection Connection) error {
 	f.connections = append(f.connections, connection)
 	return f.broken
 }
+
+func (f *fake) Reload(context.Context) ([]string, error) {
+	return []string{"peer transit-c is added"}, f.broken
+}
+
+// fakeRoute is the route of the path that is up.
+func (f *fake) fakeRoute() Route {
+	return Route{
+		Path: "transit-a", Prefix: netip.MustParsePrefix("2001:db9::/32"), State: RouteUsed, Reason: "the kernel has it",
+		NextHop: netip.MustParseAddr("2001:db8::b1"), SID: f.paths[0].SID, ASPath: []uint32{64496}, Communities: []string{"64500:1"},
+	}
+}
+
+func (f *fake) Routes(_ context.Context, within netip.Prefix, limit int) (RouteList, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := RouteList{Total: 2}
+	if r := f.fakeRoute(); !within.IsValid() || r.Prefix.Overlaps(within) {
+		list.Routes = []Route{r, {Path: "transit-b", Prefix: r.Prefix, State: RouteRefused, Reason: "another target"}}
+	}
+	list.Routes = list.Routes[:min(limit, len(list.Routes))]
+	return list, f.broken
+}
+
+func (f *fake) Why(_ context.Context, client netip.Prefix) (Explanation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Explanation{
+		Client: client, Plain: PlainWay{Path: "transit-a", Reason: "it is BGP's best"},
+		Paths: []PathExplanation{
+			{Path: "transit-a", State: Up, Reason: "it reaches the client", Routes: []Route{f.fakeRoute()}},
+			{Path: "transit-b", State: Down, Reason: "it is down"},
+		},
+	}, f.broken
+}
+
+func (f *fake) Peers(context.Context) ([]Peer, error) {
+	return []Peer{{Name: "transit-a", Number: 1, Address: netip.MustParseAddr("2001:db8:a::1"), ASN: 64496, Source: "file"}}, f.broken
+}
+
+func (f *fake) SetPeer(_ context.Context, name string, settings PeerSettings) ([]string, error) {
+	switch {
+	case name == "transit-a":
+		return nil, fmt.Errorf("%w: peer `%s` is in the file", ErrConflict, name)
+	case settings == nil && name != "transit-c":
+		return nil, fmt.Errorf("%w: there is no peer `%s`", ErrNotFound, name)
+	case settings != nil && settings["number"] == nil:
+		return nil, fmt.Errorf("%w: `number` is missing", ErrInvalid)
+	}
+	return []string{"peer " + name + " is added"}, f.broken
+}

@@ -24,6 +24,12 @@ type Readiness struct {
 	Ready bool `json:"ready"`
 }
 
+// Reloaded is the answer to POST /v1/reload.
+type Reloaded struct {
+	// Changes are sentences; none where the configuration is as before.
+	Changes List[string] `json:"changes"`
+}
+
 // DrainRequest is the body of PUT /v1/paths/{name}/drain.
 type DrainRequest struct {
 	// Reason for people, at most 256 bytes; may be empty.

@@ -97,7 +97,7 @@ func (d document) validateObject(s object, value any, at string) []string {
 	for name, field := range fields {
 		if property, ok := properties[name]; ok {
 			wrong = append(wrong, d.validate(property, field, at+"."+name)...)
-		} else {
+		} else if more, _ := s["additionalProperties"].(bool); !more {
 			wrong = append(wrong, fmt.Sprintf("%s: unknown field %s", at, name))
 		}
 	}

@@ -71,6 +71,12 @@ func NewServer(backend Backend, hub *Hub, options Options) *Server {
 	s.handle("PUT /v1/policies/{name}", s.setPolicy)
 	s.handle("DELETE /v1/policies/{name}", s.deletePolicy)
 	s.handle("PUT /v1/connections", s.setConnection)
+	s.handle("GET /v1/routes", s.routeList)
+	s.handle("GET /v1/why", s.why)
+	s.handle("GET /v1/peers", s.peers)
+	s.handle("PUT /v1/peers/{name}", s.setPeer)
+	s.handle("DELETE /v1/peers/{name}", s.deletePeer)
+	s.handle("POST /v1/reload", s.reload)
 	s.handle("GET /v1/events", s.events)
 	return s
 }

@@ -15,6 +15,8 @@ type Settings struct {
 	Drains map[string]Drain `json:"drains"`
 	// Policies in the order of names.
 	Policies List[Policy] `json:"policies"`
+	// Peers that were added to a border's configuration, by name.
+	Peers map[string]PeerSettings `json:"peers,omitempty"`
 }
 
 // settingsFile is the name of the file in the state directory.
@@ -33,7 +35,7 @@ func LoadSettings(dir string) (Settings, error) {
 		err = json.Unmarshal(text, &settings)
 	}
 	if err != nil {
-		return Settings{}, fmt.Errorf("reading drains and policies from %s (remove it to begin without any): %w", path, err)
+		return Settings{}, fmt.Errorf("reading drains, policies and peers from %s (remove it to begin without any): %w", path, err)
 	}
 	if settings.Drains == nil {
 		settings.Drains = map[string]Drain{}
@@ -54,7 +56,7 @@ func (s Settings) Save(dir string) error {
 		err = syncDir(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("writing drains and policies to %s: %w", path, err)
+		return fmt.Errorf("writing drains, policies and peers to %s: %w", path, err)
 	}
 	return nil
 }

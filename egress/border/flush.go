@@ -25,10 +25,8 @@ var dropTypes = map[config.Drop]kernel.RouteType{
 func Marker(sid netip.Addr) netip.Prefix { return host(sid) }
 
 // Drops returns the routes of a peer's SIDs, for callers that must close them this moment and
-// cannot wait for [Planner.Flush]. It is safe for concurrent use.
-func (p *Planner) Drops(c *config.Peer) []kernel.Route { return drops(c, p.opts.Lookup(c)) }
-
-func drops(c *config.Peer, lookup Lookup) []kernel.Route {
+// cannot wait for [Planner.Flush].
+func Drops(c *config.Peer, lookup Lookup) []kernel.Route {
 	routes := []kernel.Route{{Prefix: host(c.SID), Table: kernel.MainTable}}
 	if lookup == ByPair {
 		routes = append(routes, kernel.Route{Prefix: host(c.IPv4SID), Table: kernel.MainTable})
@@ -92,7 +90,7 @@ func (p *Planner) Flush(name string, limit int) []Step {
 		state.lost = false
 		state.sid = dropped
 		var steps []Step
-		for _, drop := range drops(state.config, state.lookup) {
+		for _, drop := range Drops(state.config, state.lookup) {
 			steps = append(steps, Step{Drop: &drop})
 		}
 		if state.marked {
@@ -304,7 +302,7 @@ func (p *Planner) openSID(state *peer) Step {
 func (p *Planner) closeSID(state *peer) Step {
 	change := kernel.Change{Remove: kernel.State{Routes: p.base(state)}}
 	if p.config.SRv6.LocatorRoute {
-		change.Remove.Routes = append(change.Remove.Routes, drops(state.config, state.lookup)...)
+		change.Remove.Routes = append(change.Remove.Routes, Drops(state.config, state.lookup)...)
 	}
 	for _, endpoint := range state.endpoints() {
 		if object, gone := p.pool.Release(endpoint.ID); gone {

@@ -22,6 +22,8 @@ type peer struct {
 	failed error
 	reason string
 	drain  bool
+	// removed: no session counts any more, see [Planner.Remove].
+	removed bool
 
 	sid endpoint
 	// local is the object behind the open SID.

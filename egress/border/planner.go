@@ -65,12 +65,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p.plain.recheck, p.plain.uncovered = make(map[netip.Prefix]struct{}), make(map[netip.Prefix]struct{})
 	byTable := make(map[uint32]*peer)
 	for i := range c.Peers {
-		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet",
-			policy: importpolicy.New(c, &c.Peers[i]), hops: make(map[netip.Addr]resolution), uses: make(map[netip.Addr]int)}
-		if c.Router.BestPaths {
-			state.pending = make(map[netip.Prefix]bool)
-		}
-		state.lookup = opts.Lookup(state.config)
+		state := p.newPeer(&c.Peers[i])
 		p.peers[state.config.Name] = state
 		byTable[state.config.Table] = state
 		p.adoptEndpoint(state, have.Routes)
@@ -103,7 +98,7 @@ func (p *Planner) adoptEndpoint(state *peer, routes []kernel.Route) {
 
 // PeerUp says that the session with a peer is established.
 func (p *Planner) PeerUp(name string) {
-	if state := p.peers[name]; state != nil {
+	if state := p.peers[name]; state != nil && !state.removed {
 		state.up, state.failed, state.reason = true, nil, ""
 		state.hops = make(map[netip.Addr]resolution)
 		state.requeue(func(*route) {})
@@ -257,12 +252,7 @@ func (p *Planner) SetDrain(name string, drain bool) error {
 	}
 	if state.drain != drain {
 		state.drain = drain
-		state.marked = false // it is announced again, with the community or without
-		state.requeue(func(r *route) {
-			if r.announced == current {
-				r.announced = outdated
-			}
-		})
+		state.announceAgain()
 	}
 	return nil
 }
@@ -293,7 +283,7 @@ func (p *Planner) Want() kernel.State {
 		case open:
 			state.Routes = append(state.Routes, sidRoutes(peer)...)
 		case dropped:
-			for _, r := range drops(peer.config, peer.lookup) {
+			for _, r := range Drops(peer.config, peer.lookup) {
 				r.Type = kernel.Blackhole
 				state.Routes = append(state.Routes, r)
 			}

@@ -403,7 +403,7 @@ func TestLocatorStaysShutWithoutItsRoute(t *testing.T) {
 	w.flush()
 	w.down("a")
 	w.flush()
-	if r := w.routes[w.planner.Drops(w.peer("a"))[0].Key()]; r.Type != kernel.Blackhole || len(w.routes) != 1 {
+	if r := w.routes[border.Drops(w.peer("a"), w.lookup)[0].Key()]; r.Type != kernel.Blackhole || len(w.routes) != 1 {
 		t.Errorf("without a route for the locator the lost peer's SID must stay a blackhole; routes %v", w.routes)
 	}
 }

@@ -228,7 +228,7 @@ func (w *world) peer(name string) *config.Peer { return w.planner.Config(name) }
 
 // open reports whether a packet to the peer's SID is looked up in its table.
 func (w *world) open(name string) bool {
-	r, ok := w.routes[w.planner.Drops(w.peer(name))[0].Key()]
+	r, ok := w.routes[border.Drops(w.peer(name), w.lookup)[0].Key()]
 	return ok && r.Nexthop != 0
 }
 

@@ -27,11 +27,11 @@ func (f *File) Common() *Common {
 //
 // The error is a *[Errors] where the text is wrong; it holds all that is.
 func Load(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	source, err := ReadSource(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration from %s: %w", path, err)
+		return nil, err
 	}
-	return Parse(path, text)
+	return source.Parse()
 }
 
 // LoadBorder is [Load] for a file that must be a border's.

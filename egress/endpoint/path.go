@@ -20,6 +20,8 @@ type path struct {
 	// in the table meanwhile.
 	dead  error
 	drain bool
+	// removed: it stays blocked, see [Planner.Remove].
+	removed bool
 	// entered: the rules that lead into the table are in the kernel.
 	entered bool
 	routes  rib.Table[route]

@@ -47,10 +47,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	}
 	byTable := make(map[uint32]*path)
 	for i := range c.Paths {
-		state := &path{
-			config: &c.Paths[i], entered: true,
-			refused: make(map[netip.Prefix]struct{}), strange: make(map[netip.Prefix]struct{}),
-		}
+		state := newPath(&c.Paths[i], true)
 		p.paths[state.config.Name] = state
 		p.byRD[state.config.RD] = state
 		byTable[state.config.Table] = state
@@ -163,10 +160,12 @@ func (p *Planner) Expire() {
 // Block takes a path out of use, whatever is announced. The reason is that its border
 // cannot be reached or the kernel does not take its routes; a nil reason ends that.
 func (p *Planner) Block(name string, reason error) {
-	state := p.paths[name]
-	if state == nil {
-		return
+	if state := p.paths[name]; state != nil && !state.removed {
+		p.block(state, reason)
 	}
+}
+
+func (p *Planner) block(state *path, reason error) {
 	changed := (state.blocked == nil) != (reason == nil)
 	state.blocked = reason
 	if changed {
@@ -211,12 +210,7 @@ func (p *Planner) Want() kernel.State {
 	}
 	for _, name := range p.Names() {
 		path := p.paths[name]
-		for _, a := range path.config.Addresses {
-			state.Addresses = append(state.Addresses, kernel.Address{
-				Device: p.config.SRv6.Interface, Prefix: netip.PrefixFrom(a, a.BitLen()),
-				Deprecated: true, NoDAD: a.Is6(),
-			})
-		}
+		state.Addresses = append(state.Addresses, p.addresses(path.config)...)
 		if path.entered {
 			state.Rules = append(state.Rules, p.enter(path.config)...)
 		}
@@ -228,6 +222,17 @@ func (p *Planner) Want() kernel.State {
 		}
 	}
 	return state
+}
+
+// addresses are the EPE addresses of a path.
+func (p *Planner) addresses(c *config.Path) (list []kernel.Address) {
+	for _, a := range c.Addresses {
+		list = append(list, kernel.Address{
+			Device: p.config.SRv6.Interface, Prefix: netip.PrefixFrom(a, a.BitLen()),
+			Deprecated: true, NoDAD: a.Is6(),
+		})
+	}
+	return list
 }
 
 // Priorities of rules, counted from the configured one.

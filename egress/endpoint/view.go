@@ -30,6 +30,8 @@ type View struct {
 	IPv4SID netip.Addr
 	// IPv6 and IPv4 count the prefixes that the path reaches.
 	IPv6, IPv4 int
+	// BeyondLimit and Strange count the routes that are refused, see [Refusal].
+	BeyondLimit, Strange int
 	// Problems that an operator should know of, as sentences.
 	Problems []string
 }
@@ -42,6 +44,7 @@ func (p *Planner) View(name string) (View, bool) {
 	}
 	c := state.count
 	v := View{Config: state.config, SID: state.anySID(), IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
+	v.BeyondLimit, v.Strange = len(state.refused), len(state.strange)
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
 	v.Up = state.inUse()

@@ -82,6 +82,18 @@ func (t *Table[V]) All() iter.Seq2[netip.Prefix, V] {
 	}
 }
 
+// Covering yields the prefixes that hold all of within, longest first.
+func (t *Table[V]) Covering(within netip.Prefix) iter.Seq2[netip.Prefix, V] {
+	return func(yield func(netip.Prefix, V) bool) {
+		for bits := within.Bits(); bits >= 0; bits-- {
+			p := netip.PrefixFrom(within.Addr(), bits).Masked()
+			if v, ok := t.Get(p); ok && !yield(p, v) {
+				return
+			}
+		}
+	}
+}
+
 // Longest returns the longest prefix that holds all of within and whose value
 // usable accepts.
 func (t *Table[V]) Longest(within netip.Prefix, usable func(V) bool) (netip.Prefix, V, bool) {

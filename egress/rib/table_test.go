@@ -2,6 +2,7 @@ package rib_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"hikyaku/egress/rib"
@@ -38,5 +39,19 @@ func TestLongest(t *testing.T) {
 	var empty rib.Table[string]
 	if p, _, ok := empty.Longest(netip.MustParsePrefix("::/0"), func(string) bool { return true }); ok {
 		t.Errorf("an empty table matches %s", p)
+	}
+}
+
+func TestCoveringPrefixesComeLongestFirst(t *testing.T) {
+	var table rib.Table[int]
+	for i, text := range []string{"::/0", "2001:db8::/32", "2001:db8:1::/48", "2001:db8:2::/48", "0.0.0.0/0"} {
+		table.Set(netip.MustParsePrefix(text), i)
+	}
+	var got []int
+	for _, v := range table.Covering(netip.MustParsePrefix("2001:db8:1::7/128")) {
+		got = append(got, v)
+	}
+	if !slices.Equal(got, []int{2, 1, 0}) {
+		t.Errorf("covering prefixes are %v", got)
 	}
 }

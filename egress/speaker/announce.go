@@ -78,3 +78,14 @@ func (s *Speaker) Withheld(name string) Withheld {
 	}
 	return Withheld{}
 }
+
+// Withholds reports whether a route is withheld from the neighbour of this name, see [Withheld].
+func (s *Speaker) Withholds(name string, rd srv6.RouteDistinguisher, prefix netip.Prefix) bool {
+	s.announcing.Lock()
+	defer s.announcing.Unlock()
+	if opened := s.opened[name]; opened != nil && opened.reflector != nil {
+		return opened.reflector.Withholds(rd, prefix)
+	}
+	_, mirrored := s.mirror.reflectors[name]
+	return mirrored && s.mirror.withheld.Has(rd, prefix)
+}

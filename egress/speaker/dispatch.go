@@ -312,7 +312,8 @@ func (d *dispatcher) after(wait time.Duration, f func(context.Context)) {
 	time.AfterFunc(wait, func() { d.inbox.post(f) })
 }
 
-// forget removes a neighbour's state and routes.
+// forget removes a neighbour. The routes of a reflector stay, as those of a lost one do. Another
+// one may come in its place, and has yet to send them.
 func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	s := d.sessions[address]
 	if s == nil {
@@ -320,8 +321,5 @@ func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	}
 	s.end = endRemoved
 	d.down(ctx, s)
-	if s.reflects(d.config.AS) {
-		d.emitVPN(ctx, d.vpn.Forget(s.neighbor.Name))
-	}
 	delete(d.sessions, address)
 }

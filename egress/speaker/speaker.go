@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"hikyaku/egress/speaker/bmp"
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/vpn"
+	"hikyaku/egress/srv6"
 )
 
 // Speaker is a running BGP speaker. Its methods may be called from any goroutine.
@@ -204,6 +206,22 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	delete(s.neighbors, name)
 	s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.forget(ctx, n.Address) })
 	return nil
+}
+
+// HasNeighbor reports whether there is a neighbour with exactly these settings, so that its
+// session need not change.
+func (s *Speaker) HasNeighbor(n Neighbor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	has, ok := s.neighbors[n.Name]
+	return ok && reflect.DeepEqual(has, n.WithDefaults())
+}
+
+// RepeatVPN reports all VPN routes with a distinguisher once more, as [VPNLearned] events, for
+// a reader who did not want them before.
+func (s *Speaker) RepeatVPN(rd srv6.RouteDistinguisher) {
+	d := s.dispatcher
+	d.inbox.post(func(ctx context.Context) { d.emitVPN(ctx, d.vpn.Routes(rd)) })
 }
 
 // Close ends all sessions; neighbours drop our routes at once. It returns when

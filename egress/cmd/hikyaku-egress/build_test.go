@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == transitArgument {
 		os.Exit(runTransit(os.Args[2:], os.Stdin, os.Stdout))
 	}
+	if len(os.Args) == 3 && os.Args[1] == muteArgument {
+		os.Exit(runMute(os.Args[2]))
+	}
 	os.Exit(build(m))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"hikyaku/egress/agent"
 	"hikyaku/egress/config"
 	"hikyaku/egress/flows"
 )
@@ -55,7 +56,8 @@ func runFlows(ctx context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprintf(out, "%s: the configuration is right\n", *file)
 		return nil
 	}
-	log := logger(loaded.Common().Log, errs)
+	settings := loaded.Common().Log
+	log := logger(settings.Format, agent.Levels[settings.Level], errs)
 	if loaded.Border != nil && !c.Plain {
 		log.Warn("flows.plain is false: of what leaves a border only packets to other borders' SIDs are counted")
 	}

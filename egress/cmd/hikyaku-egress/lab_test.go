@@ -102,9 +102,16 @@ func (l *lab) wire() {
 }
 
 func (l *lab) startReflector(gobgpd, dir string) {
+	file := filepath.Join(dir, "gobgpd.toml")
+	write(l.t, file, reflectorConfig("2001:db8:6::2", "2001:db8:6::1", plainAddr))
+	l.reflector.Start(gobgpd, "-f", file, "--api-hosts", "[::1]:50051", "--pprof-disable", "-p")
+}
+
+// reflectorConfig is gobgpd's, at an address, for the sessions that its clients open.
+func reflectorConfig(address string, clients ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[global.config]\nas = 64500\nrouter-id = \"192.0.2.53\"\nport = 179\nlocal-address-list = [\"2001:db8:6::2\"]\n")
-	for _, client := range []string{"2001:db8:6::1", plainAddr} {
+	fmt.Fprintf(&b, "[global.config]\nas = 64500\nrouter-id = \"192.0.2.53\"\nport = 179\nlocal-address-list = [%q]\n", address)
+	for _, client := range clients {
 		fmt.Fprintf(&b, "[[neighbors]]\n[neighbors.config]\nneighbor-address = %q\npeer-as = 64500\n", client)
 		fmt.Fprintf(&b, "[neighbors.transport.config]\npassive-mode = true\n[neighbors.graceful-restart.config]\nenabled = true\nrestart-time = 30\n")
 		fmt.Fprintf(&b, "[neighbors.route-reflector.config]\nroute-reflector-client = true\nroute-reflector-cluster-id = \"192.0.2.53\"\n")
@@ -113,9 +120,7 @@ func (l *lab) startReflector(gobgpd, dir string) {
 			fmt.Fprintf(&b, "[neighbors.afi-safis.mp-graceful-restart.config]\nenabled = true\n")
 		}
 	}
-	file := filepath.Join(dir, "gobgpd.toml")
-	write(l.t, file, b.String())
-	l.reflector.Start(gobgpd, "-f", file, "--api-hosts", "[::1]:50051", "--pprof-disable", "-p")
+	return b.String()
 }
 
 const borderTOML = `

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hikyaku/egress/agent"
+	"hikyaku/egress/api"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
 )
@@ -36,6 +37,9 @@ Commands:
   flows    count what leaves by SRv6 SID and inner 5-tuple (SRv6 FlowStats)
   paths    show and drain the paths of a running agent
   status   show its sessions, refused routes, RPKI caches and problems
+  show     show the routes of a running agent's paths, also those not used
+  why      explain how packets to a client may leave
+  reload   have a running agent read its configuration again
   version  print the version
 
 hikyaku-egress COMMAND --help shows the options of each.
@@ -60,7 +64,8 @@ type usageError struct{ error }
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"border": runAgent(config.RoleBorder), "server": runAgent(config.RoleServer),
-		"check": runCheck, "flows": runFlows, "paths": runPaths, "status": runStatus, "version": printVersion, "--version": printVersion,
+		"check": runCheck, "flows": runFlows, "paths": runPaths, "status": runStatus, "reload": runReload, "show": runShow, "why": runWhy,
+		"version": printVersion, "--version": printVersion,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)
@@ -167,9 +172,8 @@ Options:
 
 SIGTERM and SIGINT withdraw everything and remove it from the kernel. A crash or
 kill -9 leaves the kernel as it is, and the next start goes on from there; a start
-that fails leaves it as it was. At SIGHUP a border reads the import policy and the RPKI
-caches of its configuration again, and closes no session for that; all else is read at
-the start alone.
+that fails leaves it as it was. SIGHUP reads the configuration again, as does
+hikyaku-egress reload, which also prints why it is not taken.
 `
 
 var agentPurpose = map[config.Role]string{
@@ -189,7 +193,7 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		if err := parse(flags, args, 0); err != nil {
 			return err
 		}
-		loaded, err := load(*file, role)
+		source, loaded, err := loadSource(*file, role)
 		if err != nil {
 			return err
 		}
@@ -197,12 +201,19 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 			fmt.Fprintf(out, "%s: the configuration is right\n", *file)
 			return nil
 		}
+		if loaded, err = withAddedPeers(source, loaded); err != nil {
+			return err
+		}
 		common := loaded.Common()
-		opts := agent.Options{Version: version(), Log: logger(common.Log, errs)}
-		slog.SetDefault(opts.Log)
-		reloads, end := readAgain(*file, opts.Log)
+		level := new(slog.LevelVar)
+		level.Set(agent.Levels[common.Log.Level])
+		hangUps, end := catchHangUps()
 		defer end()
-		opts.Reloads = reloads
+		opts := agent.Options{
+			Version: version(), Log: logger(common.Log.Format, level, errs), Level: level,
+			Source: source, HangUps: hangUps,
+		}
+		slog.SetDefault(opts.Log)
 		if *dryRun {
 			opts.DryRun = out
 		}
@@ -211,6 +222,27 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		}
 		return agent.RunServer(ctx, loaded.Server, opts)
 	}
+}
+
+// withAddedPeers returns the configuration with the peers that were added by the API.
+func withAddedPeers(source *config.Source, loaded *config.File) (*config.File, error) {
+	if loaded.Border == nil {
+		return loaded, nil
+	}
+	settings, err := api.LoadSettings(loaded.Border.State.Dir)
+	if err != nil {
+		return nil, err
+	}
+	source.Peers = settings.Peers
+	return source.Parse()
+}
+
+// catchHangUps returns SIGHUPs. The signal also comes when a terminal is closed: the agent must
+// not die of it, as it would then clean nothing up. end ends that.
+func catchHangUps() (hangUps <-chan os.Signal, end func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
 }
 
 // newFlags returns a flag set that prints its usage to out.
@@ -237,26 +269,32 @@ func parse(flags *flag.FlagSet, args []string, arguments int) error {
 
 // load reads a configuration; an empty role takes either.
 func load(file string, role config.Role) (*config.File, error) {
-	if file == "" {
-		return nil, usageError{errors.New("--config FILE is missing")}
-	}
-	loaded, err := config.Load(file)
-	if err != nil {
-		return nil, err
-	}
-	if has := loaded.Common().Role; role != "" && has != role {
-		return nil, usageError{fmt.Errorf("%s is for a %s, not for a %s", file, has, role)}
-	}
-	return loaded, nil
+	_, loaded, err := loadSource(file, role)
+	return loaded, err
 }
 
-func logger(c config.Log, out io.Writer) *slog.Logger {
-	levels := map[config.Level]slog.Level{
-		config.LevelError: slog.LevelError, config.LevelWarn: slog.LevelWarn,
-		config.LevelInfo: slog.LevelInfo, config.LevelDebug: slog.LevelDebug,
+// loadSource is load, and returns the text, too.
+func loadSource(file string, role config.Role) (*config.Source, *config.File, error) {
+	if file == "" {
+		return nil, nil, usageError{errors.New("--config FILE is missing")}
 	}
-	options := &slog.HandlerOptions{Level: levels[c.Level]}
-	if c.Format == config.LogJSON {
+	source, err := config.ReadSource(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := source.Parse()
+	if err != nil {
+		return nil, nil, err
+	}
+	if has := loaded.Common().Role; role != "" && has != role {
+		return nil, nil, usageError{fmt.Errorf("%s is for a %s, not for a %s", file, has, role)}
+	}
+	return &source, loaded, nil
+}
+
+func logger(format config.LogFormat, level slog.Leveler, out io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == config.LogJSON {
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))

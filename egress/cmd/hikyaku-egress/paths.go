@@ -33,22 +33,11 @@ Options:
 // runPaths is the human view of the API.
 func runPaths(ctx context.Context, args []string, out, _ io.Writer) error {
 	defaultSocket := config.DefaultServer().API.Socket
-	flags := newFlags("paths", fmt.Sprintf(pathsUsage, defaultSocket), out)
-	file := flags.String("config", "", "")
-	socket := flags.String("socket", defaultSocket, "")
-	asJSON := flags.Bool("json", false, "")
-	if err := parse(flags, args, math.MaxInt); err != nil {
+	v, words, err := newViewer("paths", fmt.Sprintf(pathsUsage, defaultSocket), args, out)
+	if err != nil {
 		return err
 	}
-	if *file != "" {
-		loaded, err := load(*file, "")
-		if err != nil {
-			return err
-		}
-		*socket = loaded.Common().API.Socket
-	}
-	v := viewer{client: api.NewClient(*socket), out: out, json: *asJSON}
-	switch words := flags.Args(); {
+	switch {
 	case len(words) == 0:
 		return v.all(ctx)
 	case words[0] == "drain" && len(words) >= 2:
@@ -60,6 +49,25 @@ func runPaths(ctx context.Context, args []string, out, _ io.Writer) error {
 	default:
 		return usageError{fmt.Errorf("%q is none of the forms below", strings.Join(words, " "))}
 	}
+}
+
+// newViewer reads the options of a command that asks a running agent, and its arguments.
+func newViewer(command, usage string, args []string, out io.Writer) (v viewer, words []string, err error) {
+	flags := newFlags(command, usage, out)
+	file := flags.String("config", "", "")
+	socket := flags.String("socket", config.DefaultServer().API.Socket, "")
+	asJSON := flags.Bool("json", false, "")
+	if err := parse(flags, args, math.MaxInt); err != nil {
+		return v, nil, err
+	}
+	if *file != "" {
+		loaded, err := load(*file, "")
+		if err != nil {
+			return v, nil, err
+		}
+		*socket = loaded.Common().API.Socket
+	}
+	return viewer{client: api.NewClient(*socket), out: out, json: *asJSON}, flags.Args(), nil
 }
 
 // viewer prints an agent's answers.

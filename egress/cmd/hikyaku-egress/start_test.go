@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -233,20 +232,6 @@ func TestTunnelSource(t *testing.T) {
 	if !strings.HasSuffix(source(), " ::") {
 		t.Errorf("after the stop there is %q, want none", source())
 	}
-}
-
-// TestHangUp sends SIGHUP to an agent.
-func TestHangUp(t *testing.T) {
-	l := newLab(t)
-	l.startBorder()
-	l.eventually("the agent answers", func() bool { return l.state(l.borderAPI, path(0)) != "" })
-	l.borderAgent.cmd.Process.Signal(syscall.SIGHUP)
-	time.Sleep(300 * time.Millisecond) // a forbidden step has no event
-	if l.state(l.borderAPI, path(0)) == "" {
-		t.Error("SIGHUP ended the agent")
-	}
-	l.borderAgent.stop()
-	expectNothing(t, "border", l.border)
 }
 
 // TestInterfaces names interfaces with a dot, as VLANs have it, and such that are not there.

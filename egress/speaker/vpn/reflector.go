@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	"hikyaku/egress/speaker/wire"
+	"hikyaku/egress/srv6"
 )
 
 // Reflector has the messages to send to one route reflector. These are all routes of its
@@ -99,6 +100,11 @@ func (r *Reflector) Next() (messages []byte, ok bool) {
 
 // Withheld counts the routes that are withheld from the reflector.
 func (r *Reflector) Withheld() Withheld { return r.withheld.Count() }
+
+// Withholds reports whether a route is withheld from the reflector.
+func (r *Reflector) Withholds(rd srv6.RouteDistinguisher, prefix netip.Prefix) bool {
+	return r.withheld.Has(rd, prefix)
+}
 
 // Waiting counts the routes that are still to be sent.
 func (r *Reflector) Waiting() int {

@@ -254,12 +254,19 @@ func (t *Table) Expire() []Change {
 	return changes
 }
 
-// Forget removes a reflector for good.
-func (t *Table) Forget(name string) []Change {
-	r := t.reflector(name)
-	changes := t.purge(t.demote(r), r)
-	t.reflectors = slices.DeleteFunc(t.reflectors, func(other *adjRIBIn) bool { return other == r })
-	return changes
+// Routes returns the merged view of the routes with a distinguisher.
+func (t *Table) Routes(rd srv6.RouteDistinguisher) []Change {
+	var all []Change
+	seen := make(map[routeKey]bool)
+	for _, r := range t.reflectors {
+		for key := range r.routes[rd] {
+			if route, ok := t.lookup(rd, key); ok && !seen[key] {
+				seen[key] = true
+				all = append(all, Change{NLRI: wire.NLRI{RD: rd, Prefix: key.prefix()}, Route: route})
+			}
+		}
+	}
+	return all
 }
 
 // purge removes the stale routes of one reflector, and appends the changes that follow from

@@ -32,7 +32,6 @@ func TestMergedView(t *testing.T) {
 		{"lost reflector, the other in sync has come up lately and has it not yet", "au bu a+1 be ad b+1 s s", "=1"},
 		{"lost reflector, the other not yet in sync", "au bu a+1 ad be s s x", "=1 =0"},
 		{"lost reflector, the other not yet in sync has it otherwise", "au bu a+1 b+2 ad be", "=1 =2"},
-		{"removed for good, the other has it otherwise", "au bu a+1 b+2 af", "=1 =2"},
 		{"fresh goes before stale", "au a+1 ad bu b+2", "=1 =2"},
 		{"fresh withdrawal ends stale, too", "au a+1 ad bu b-", "=1 =0"},
 		{"comes back with it", "au a+1 ad au a+1 ae s s", "=1"},
@@ -46,8 +45,6 @@ func TestMergedView(t *testing.T) {
 		{"comes back, withdraws it", "au a+1 ad au a-", "=1 =0"},
 		{"stale time ends", "au a+1 ad x", "=1 =0"},
 		{"stale time ends while it comes back", "au a+1 ad au x a+1", "=1 =0 =1"},
-		{"removed for good", "au a+1 af", "=1 =0"},
-		{"removed for good, the other has it", "au bu a+1 b+1 af b-", "=1 =0"},
 		{"lost twice before End-of-RIB", "au a+1 ad au ad au a+1 ae", "=1"},
 		{"both restart in turn", "au bu a+1 b+1 am bm ad au ae bd bu b+1 be a+1 s s", "=1"},
 	}
@@ -91,8 +88,6 @@ func applyStep(t *testing.T, table *Table, step string) []string {
 		table.Synced(name)
 	case rest == "d":
 		return shown(table.Down(name))
-	case rest == "f":
-		return shown(table.Forget(name))
 	case rest == "-":
 		return shown(table.Set(nil, name, wire.NLRI{RD: rd, Prefix: prefix}, unique.Handle[wire.VPNRoute]{}, false))
 	case rest[0] == '+' || rest[0] == '*':

@@ -103,6 +103,14 @@ func (w *WithheldSet) reset() {
 	w.routes = nil
 }
 
+// Has reports whether a route is withheld.
+func (w *WithheldSet) Has(rd srv6.RouteDistinguisher, prefix netip.Prefix) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, has := w.routes[rd][compact(prefix)]
+	return has
+}
+
 // Count counts the routes.
 func (w *WithheldSet) Count() Withheld {
 	w.mu.Lock()

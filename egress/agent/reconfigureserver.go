@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+)
+
+func pathName(p *config.Path) string { return p.Name }
+
+func (s *Server) present() *config.File { return &config.File{Server: s.config} }
+
+// reconfiguration returns the steps for other paths and reflectors. A changed path is removed and
+// added, unless it is a backup now or none.
+func (s *Server) reconfiguration(file *config.File) ([]step, error) {
+	next := file.Server
+	steps, err := s.reflectorSteps(&next.Common, func(r config.Reflector) (speaker.Neighbor, error) {
+		return reflectorNeighbor(r, &s.config.Common)
+	})
+	if err != nil {
+		return nil, err
+	}
+	removed, added, changed := entries(s.config.Paths, next.Paths, pathName)
+	var leave, join []step
+	for _, name := range removed {
+		leave = append(leave, s.leavePath("path "+name+" is removed", entry(s.config.Paths, name, pathName)))
+	}
+	if border := s.strangeBorder(next); border.IsValid() {
+		return nil, fmt.Errorf("a restart is needed for the first path of border %s, which gets a device of its own", border)
+	}
+	for _, name := range added {
+		join = append(join, s.joinPath("path "+name+" is added", entry(next.Paths, name, pathName)))
+	}
+	for _, name := range changed {
+		had, now := entry(s.config.Paths, name, pathName), entry(next.Paths, name, pathName)
+		if sameButBackup(*had, *now) {
+			join = append(join, said("path "+name+" has another `backup`"))
+			continue
+		}
+		leave = append(leave, s.leavePath("path "+name+" has other settings", had))
+		join = append(join, s.joinPath("path "+name+" is made anew", now))
+	}
+	if len(leave)+len(join) > 0 && !s.features.AddressProtocol {
+		// The agent knows its addresses by the configuration that it has started with.
+		return nil, errors.New("a restart is needed for a change of `path`, since this kernel keeps no protocol of addresses")
+	}
+	if !slices.Equal(s.config.SRv6.Locators, next.SRv6.Locators) {
+		join = append(join, said("routes are judged by other locators"))
+	}
+	return slices.Concat(steps, leave, join), nil
+}
+
+// strangeBorder returns a border that no path has had since the start, if there is one.
+func (s *Server) strangeBorder(next *config.Server) netip.Addr {
+	for i := range next.Paths {
+		if _, known := s.mtus[next.Paths[i].Border]; !known {
+			return next.Paths[i].Border
+		}
+	}
+	return netip.Addr{}
+}
+
+func sameButBackup(a, b config.Path) bool {
+	a.Backup = b.Backup
+	_, _, changed := entries([]config.Path{a}, []config.Path{b}, pathName)
+	return len(changed) == 0
+}
+
+// configured takes the configuration as the present one.
+func (s *Server) configured(file *config.File) {
+	locators := s.config.SRv6.Locators
+	s.config, s.common = file.Server, &file.Server.Common
+	s.planner.Configure(s.config)
+	s.subflows.configure(s.config)
+	if !slices.Equal(locators, s.config.SRv6.Locators) {
+		for i := range s.config.Paths {
+			s.speaker.RepeatVPN(s.config.Paths[i].RD)
+		}
+	}
+}
+
+func (s *Server) joinPath(what string, p *config.Path) step {
+	return step{
+		what: what,
+		do:   func(ctx context.Context) error { return s.addPath(ctx, p) },
+		undo: func(ctx context.Context) error { return s.removePath(ctx, p) },
+	}
+}
+
+func (s *Server) leavePath(what string, p *config.Path) step {
+	return step{
+		what: what,
+		do:   func(ctx context.Context) error { return s.removePath(ctx, p) },
+		undo: func(ctx context.Context) error { return s.addPath(ctx, p) },
+	}
+}
+
+// addPath begins with a further path. Reflectors may have sent its routes already.
+func (s *Server) addPath(ctx context.Context, p *config.Path) error {
+	err := s.inLoop(ctx, func(loop context.Context) error {
+		var first kernel.Change
+		var drained error
+		s.locked(func() {
+			first = s.planner.Add(p)
+			drained = s.redrain(p.Name)
+		})
+		return errors.Join(drained, s.tables.Apply(loop, first))
+	})
+	if err != nil {
+		return errors.Join(err, s.removePath(context.WithoutCancel(ctx), p))
+	}
+	s.speaker.RepeatVPN(p.RD)
+	return nil
+}
+
+// removePath takes back everything of a path. Clients of MPTCP lose its addresses first.
+func (s *Server) removePath(ctx context.Context, p *config.Path) error {
+	err := s.inLoop(ctx, func(context.Context) error {
+		s.locked(func() { s.planner.Remove(p.Name) })
+		s.show()
+		return nil
+	})
+	if err == nil {
+		err = s.settled(ctx, p.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return s.inLoop(ctx, func(loop context.Context) error {
+		var left kernel.Change
+		s.locked(func() {
+			left = s.planner.Forget(p.Name)
+			s.dropped(p.Name)
+		})
+		return s.tables.Apply(loop, left)
+	})
+}
