@@ -32,9 +32,9 @@ var billLimits = Limits{High: 1.02, Target: 1, Low: 0.98, Urgent: 1.06, Full: ma
 // Servers follow a level after a delay of up to [Settle]. So each change is followed by as
 // much silence, and its effect is measured before the next one. It lowers the level as far
 // as the load demands. It raises the level when the load of one more step is expected to
-// stay below Low, which is below High by more than the expectation is wrong. A rise that
-// proves wrong doubles the time until the next, up to [MaxPatience]. Therefore a steady
-// demand is met by a finite number of changes, and no two controllers can swing.
+// stay below Low. A rise that proves wrong is not repeated while the load is as it was then,
+// and doubles the time until the next, up to [MaxPatience]. Therefore a steady demand is met
+// by a finite number of changes, and controllers cannot swing against each other.
 type Controller struct {
 	limits Limits
 	level  int
@@ -46,12 +46,17 @@ type Controller struct {
 	seconds float64
 	// quiet is the time until which nothing is measured, changed that of the last change.
 	quiet, changed time.Duration
-	// before is the load before the last change of so many steps, which is measured next. rose:
+	// before is the load before the last change of so many steps, whose effect is to be learnt. rose:
 	// it was a rise.
 	before   float64
 	steps    int
 	rose     bool
 	patience time.Duration
+	// tooHigh is the level that the last wrong rise led to, from the load tooHighFrom; 0 for
+	// none. from is the load before the last change.
+	tooHigh     int
+	tooHighFrom float64
+	from        float64
 }
 
 // Times of a controller.
@@ -125,6 +130,7 @@ func (c *Controller) learn(mean float64) {
 func (c *Controller) lower(now time.Duration, mean float64) {
 	if now-c.changed < 2*c.patience && c.rose {
 		c.patience = min(2*c.patience, MaxPatience)
+		c.tooHigh, c.tooHighFrom = c.level, c.from
 	}
 	// What is on the port is spread over its levels, more or less evenly.
 	step := min(max(c.step, mean/maxLevel), 2*mean/float64(c.level))
@@ -142,18 +148,22 @@ func (c *Controller) raise(now time.Duration, mean float64) {
 		peak = max(peak, load)
 	}
 	step := max(c.step, mean/float64(max(c.level, maxLevel/32)))
-	steps := int((c.limits.Low - peak) / max(step, 1e-4))
+	steps := min(int((c.limits.Low-peak)/max(step, 1e-4)), maxRise, maxLevel-c.level)
+	if c.tooHigh > 0 && mean > 0.9*c.tooHighFrom {
+		steps = min(steps, c.tooHigh-1-c.level)
+	}
 	if steps < 1 {
 		return
 	}
 	if now-c.changed > MaxPatience {
 		c.patience = minPatience
 	}
-	c.change(now, mean, min(steps, maxRise, maxLevel-c.level))
+	c.change(now, mean, steps)
 }
 
 func (c *Controller) change(now time.Duration, mean float64, steps int) {
 	c.level += steps
+	c.from = mean
 	c.before, c.steps, c.rose = mean, steps, steps > 0
 	c.changed, c.quiet = now, now+Settle
 	c.buckets = c.buckets[:0]

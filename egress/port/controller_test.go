@@ -60,7 +60,7 @@ func settles(t *testing.T, ports []float64, demand float64, clients, servers int
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 	var late int
 	over := make([]float64, len(ports))
-	const hours, settled = 4, 30 * time.Minute
+	const hours, settled = 6, 2 * time.Hour
 	for second := range hours * 3600 {
 		after := time.Duration(second+1) * time.Second
 		noisy := demand * gbps * math.Exp(0.02*rng.NormFloat64())
@@ -83,7 +83,7 @@ func settles(t *testing.T, ports []float64, demand float64, clients, servers int
 			t.Errorf("port %d has %.0f %% of its capacity", i+1, 100*load)
 		}
 	}
-	// In three and a half hours.
+	// In four hours.
 	if late > 4 {
 		t.Errorf("%d changes after the ports have settled, %d in all", late, s.changes)
 	}

@@ -109,6 +109,7 @@ func (s *simulation) choose(i int) int {
 // step lets time pass. demand is in bit/s for a weight of one. It returns the rate that each
 // port was offered.
 func (s *simulation) step(now time.Time, lasted time.Duration, demand float64) []float64 {
+	s.deliver(now)
 	offered := make([]float64, len(s.ports))
 	for i, p := range s.on {
 		offered[p] += demand * s.clients[i].weight
@@ -123,7 +124,6 @@ func (s *simulation) step(now time.Time, lasted time.Duration, demand float64) [
 			}
 		}
 	}
-	s.deliver(now)
 	return offered
 }
 
