@@ -257,7 +257,7 @@ func (p *Planner) SetDrain(name string, drain bool) error {
 	}
 	if state.drain != drain {
 		state.drain = drain
-		state.marked = false // it is announced again, with the community or without
+		state.remark = true // with the community or without
 		state.requeue(func(r *route) {
 			if r.announced == current {
 				r.announced = outdated

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/port"
 	"hikyaku/egress/speaker"
 )
 
@@ -30,6 +31,9 @@ type View struct {
 	IPv4SID netip.Addr
 	// IPv6 and IPv4 count the prefixes that the path reaches.
 	IPv6, IPv4 int
+	// Port is the state of the port that the path's packets leave by, nil where its border
+	// says nothing of it.
+	Port *port.State
 	// Problems that an operator should know of, as sentences.
 	Problems []string
 }
@@ -41,7 +45,7 @@ func (p *Planner) View(name string) (View, bool) {
 		return View{}, false
 	}
 	c := state.count
-	v := View{Config: state.config, SID: state.anySID(), IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
+	v := View{Config: state.config, SID: state.anySID(), Port: state.port, IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
 	v.Up = state.inUse()
