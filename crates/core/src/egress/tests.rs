@@ -3,6 +3,7 @@ mod explained;
 mod kept;
 mod levels;
 mod phases;
+mod ports;
 mod properties;
 mod simulation;
 mod stalls;

@@ -54,7 +54,9 @@ impl Rules<'_> {
     pub(super) fn explorable(&self, steady: Route) -> Explorable {
         let is_worth = |route: &Route| *route != steady && self.is_worth_knowing(*route, steady);
         let several = Route::Aggregated;
-        let is_open = self.candidates.may_aggregate() && self.is_not_avoided(several);
+        let is_open = self.candidates.may_aggregate()
+            && self.is_not_avoided(several)
+            && self.candidates.room.is_everywhere();
         Explorable {
             several: is_open && is_worth(&several),
             singles: self.options().iter().filter(is_worth).collect(),
