@@ -177,7 +177,7 @@ func (b *Border) watchPorts(ctx context.Context) {
 	}
 }
 
-// observePorts gives readings to the plans, and what has changed to the planner.
+// observePorts gives readings to the plans, and changed states to the planner.
 func (b *Border) observePorts(readings []reading, now time.Time) {
 	ended := false
 	b.locked(func() {

@@ -125,8 +125,7 @@ type Path struct {
 	Probe Probe `json:"probe,omitzero"`
 	// Routes are the numbers of prefixes that the path reaches.
 	Routes Routes `json:"routes"`
-	// Port is what is known of the port by which the path leaves the AS; absent where the
-	// border's configuration has none.
+	// Port by which the path leaves the AS; absent where the border's configuration has none.
 	Port *Port `json:"port,omitempty"`
 	// Drain is present while somebody drains the path.
 	Drain *Drain `json:"drain,omitempty"`
@@ -142,8 +141,8 @@ type Probe struct {
 }
 
 // Port is the state of a port that paths leave the AS by. A client has a place in the port
-// from 0 to 1, a hash of the client, the border and the port's number, the same on all
-// servers. It may use the port where the place is below the share for its class.
+// from 0 to 1. It is a hash of the client, the border and the port's number, the same on all
+// servers. The client may use the port where the place is below the share for its class.
 type Port struct {
 	// Number of the port at its border.
 	Number uint8 `json:"number"`
@@ -156,7 +155,7 @@ type Port struct {
 	// Billed are the shares of clients whose traffic is billed anyway. That of the others
 	// raises the bill.
 	Billed PortShares `json:"billed"`
-	// Spare is the part of its free intervals that the bill has left, 0 to 1: in these the
+	// Spare is the part of its free intervals that the bill has left, 0 to 1. In these the
 	// traffic of the others is free, too.
 	Spare float64 `json:"spare"`
 }

@@ -130,8 +130,8 @@ const (
 // Billed is the rate that is billed anyway, in bit/s, as far as the month has shown.
 func (b *Bill) Billed() float64 { return b.billed }
 
-// Spare is how many of the intervals that the bill leaves out are left, 0 to [MaxSpare]:
-// traffic above the billed rate is free in those.
+// Spare is how many of the intervals that the bill leaves out are left, 0 to [MaxSpare].
+// Traffic above the billed rate is free in those.
 func (b *Bill) Spare() uint8 { return uint8(b.spare) }
 
 // Target is the rate that traffic is to stay below, in bit/s. Where free intervals are left

@@ -14,7 +14,7 @@ type Limits struct {
 	// Urgent is the load above which a single mean of some seconds counts. Below it another
 	// must confirm it.
 	Urgent float64
-	// Full is the load from which on more is wanted than is seen.
+	// Full is the load from which on the demand is higher than the load.
 	Full float64
 }
 
@@ -27,13 +27,13 @@ func CapacityLimits(fill float64) Limits {
 // billLimits are those of the rate that is billed anyway.
 var billLimits = Limits{High: 1.02, Target: 1, Low: 0.98, Urgent: 1.06, Full: math.Inf(1)}
 
-// Controller keeps a load below a limit by a level: how many clients may be on the port.
+// Controller keeps a load below a limit by a level, the number of clients that may be on the port.
 //
 // Servers follow a level after a delay of up to [Settle]. So each change is followed by as
 // much silence, and its effect is measured before the next one. It lowers the level as far
 // as the load demands. It raises the level when the load of one more step is expected to
-// stay below Low. A rise that proves wrong is not repeated while the load is as it was then,
-// and doubles the time until the next, up to [MaxPatience]. Therefore a steady demand is met
+// stay below Low. A rise that proves wrong is not repeated at the same load. It
+// doubles the time until the next, up to [MaxPatience]. Therefore a steady demand is met
 // by a finite number of changes, and controllers cannot swing against each other.
 type Controller struct {
 	limits Limits
@@ -132,7 +132,7 @@ func (c *Controller) lower(now time.Duration, mean float64) {
 		c.patience = min(2*c.patience, MaxPatience)
 		c.tooHigh, c.tooHighFrom = c.level, c.from
 	}
-	// What is on the port is spread over its levels, more or less evenly.
+	// The load is spread over the levels, more or less evenly.
 	step := min(max(c.step, mean/maxLevel), 2*mean/float64(c.level))
 	steps := int(math.Ceil((mean - c.limits.Target) / step))
 	if mean >= c.limits.Full {

@@ -7,7 +7,7 @@
 //   - A [Controller] keeps the load below a limit. It lowers the share of clients that may use
 //     the port, content that wants goodput first, before packets are lost.
 //   - A [Bill] has the rates of the month, by which the port is billed (95th percentile). A
-//     second controller keeps the load below what is billed anyway.
+//     second controller keeps the load below the billed rate.
 //   - A [Port] joins them.
 //
 // The package is pure: times and rates come in as arguments.

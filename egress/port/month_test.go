@@ -37,8 +37,8 @@ var months = []month{
 }
 
 // diurnal is the shape of an eyeball network's traffic over a day and a week, whose peak is 1.
-// The smallest of the night is a third of the evening's; an hour before and after the peak are
-// nearly as high, and weekends begin earlier.
+// The smallest of the night is a third of the evening's. An hour before and after the peak are
+// nearly as high. Weekends begin earlier.
 func diurnal(at time.Time) float64 {
 	hour := float64(at.Hour()) + float64(at.Minute())/60 + float64(at.Second())/3600
 	angle := func(hours, per float64) float64 { return 2 * math.Pi * (hour - hours) / per }
@@ -49,10 +49,9 @@ func diurnal(at time.Time) float64 {
 	return shape / 1.04
 }
 
-// The bill is at most 1.1 times the offline optimum, which knows the month beforehand, where the
-// month's days are alike; the goodput at least 98 % of what quality alone gives; and no port is full while another has
-// room.
-// The test takes minutes; TestMonth has one of the months.
+// The bill is at most 1.1 times the offline optimum, which knows the month beforehand. That holds
+// where the month's days are alike. The goodput is at least 98 % of that by quality alone, and no
+// port is full while another has room. The test takes minutes; TestMonth has one of the months.
 func TestNightlyMonths(t *testing.T) {
 	for i, m := range months {
 		t.Run(m.name, func(t *testing.T) {
@@ -169,8 +168,8 @@ func (m month) boundShares(clients []simClient) (share [3]float64) {
 	return share
 }
 
-// goodput is that of all clients now, and the one that quality alone gives: everybody on the
-// best port, and among equals on the usual one, where what is beyond a port's capacity is lost.
+// goodput is that of all clients now, and the one that quality alone gives. There everybody is on
+// the best port, and among equals on the usual one. Traffic beyond a port's capacity is lost.
 func (m month) goodput(s *simulation, demand float64) (now, alone float64) {
 	var by, aloneBy, load, aloneLoad [3]float64
 	for i, c := range s.clients {

@@ -79,8 +79,8 @@ func (p *Port) State() State {
 // Rate is the one observed last, in bit/s.
 func (p *Port) Rate() float64 { return p.rate }
 
-// Billed is the rate that the month is billed by as far as it has shown, in bit/s, and
-// whether the bill depends on traffic at all.
+// Billed is the rate that the month is billed by, in bit/s, as far as it has shown. depends is
+// whether the bill depends on traffic.
 func (p *Port) Billed() (rate float64, depends bool) {
 	if p.bill == nil {
 		return 0, false

@@ -61,8 +61,8 @@ func newSimulation(configs []port.Config, clients []simClient, delays []time.Dur
 	return s
 }
 
-// choose is the edge server's rule (crates/core/src/egress/room.rs): never a port that is
-// full, unless all are; of those that are as good as the best the cheapest; else the best.
+// choose is the edge server's rule (crates/core/src/egress/room.rs). It takes no port that is
+// full, unless all are. Of those that are as good as the best it takes the cheapest.
 func (s *simulation) choose(i int) int {
 	c, known := &s.clients[i], s.known[s.server[i]]
 	excess := func(p int) float64 { return c.place[p] - float64(known[p].Admitted[c.class])/port.Whole }
@@ -154,7 +154,7 @@ func (s *simulation) deliver(now time.Time) {
 }
 
 // simClients are n clients of heavy-tailed weights, whose sum is 1. bound is the share whose
-// best port is a quarter better than the others; all have the same usual port.
+// best port is a quarter better than the others. All have the same usual port.
 func simClients(rng *rand.Rand, n, ports int, bound float64, usual int) []simClient {
 	clients := make([]simClient, n)
 	sum := 0.0

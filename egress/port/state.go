@@ -46,15 +46,15 @@ type State struct {
 	// bill, so they prefer another route of the same quality.
 	Billed Shares
 	// Spare is how much of the time the traffic of the others raises no bill either, 0 to
-	// [MaxSpare]: a 95th percentile leaves out a month's highest intervals. They come to the
-	// port that has most of it left, rather than to one that has none.
+	// [MaxSpare]. For a 95th percentile leaves out a month's highest intervals. They come to
+	// the port that has most of it left.
 	Spare uint8
 }
 
 // maxLevel is the level of a port that all clients may use.
 const maxLevel = 2 * Whole
 
-// sharesOf are the shares of a level: from the highest down content that wants goodput
+// sharesOf are the shares of a level. From the highest down, content that wants goodput
 // leaves first, then the rest.
 func sharesOf(level int) Shares {
 	bulk, rest := uint8(max(level-Whole, 0)), uint8(min(level, Whole))

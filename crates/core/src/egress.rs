@@ -10,6 +10,7 @@ mod candidates;
 mod codec;
 mod compare;
 mod decide;
+mod decline;
 mod explain;
 mod key;
 mod names;

@@ -52,7 +52,7 @@ impl RouteChanges {
 /// that line. So goodput and RTT are kept for clients as they are, for prefixes and ASes as differences
 /// between routes.
 ///
-/// A record takes about 70 bytes and 68 for each carrier that was seen. That is 140 for a client that
+/// A record takes about 70 bytes and 88 for each carrier that was seen. That is 140 for a client that
 /// has only met one, 270 for a prefix with three, 1.3 kB at most. The records that were not used for
 /// longest are evicted.
 ///
@@ -125,8 +125,15 @@ impl RouteTable {
         }
         let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
-        view::learn_own(stats, seen);
         stats.count(seen);
+        if view::learn_own(stats, seen) {
+            stats.declined_at = now;
+            // What its neighbours have shown is older than the change.
+            let prefix = self.records.change_or_insert(keys.prefix);
+            for goodput in &mut prefix.carrier(carrier, now, half_life).goodput {
+                goodput.weight = goodput.weight.min(STALE_SAMPLES);
+            }
+        }
     }
 
     /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once, and with
@@ -382,3 +389,5 @@ impl RouteTable {
 const MIN_HOLD: Duration = Duration::from_secs(2);
 /// After so many half-lives less than a thousandth is left.
 const KEPT_HALF_LIVES: u32 = 10;
+/// Samples for which the knowledge of a prefix counts at most once a client's goodput has fallen.
+const STALE_SAMPLES: f32 = 4.0;

@@ -1,4 +1,5 @@
 mod choice;
+mod decline;
 mod explained;
 mod kept;
 mod levels;

@@ -267,7 +267,7 @@ fn is_up(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::egress::{EgressId, EgressNames, EgressSet, MAX_EGRESSES};
+    use hikyaku_core::egress::{Criterion, EgressId, EgressNames, EgressSet, MAX_EGRESSES};
     use serde_json::json;
 
     use super::State;
@@ -288,7 +288,13 @@ mod tests {
         let is_dead = |state: &State| {
             let mptcp = hikyaku_core::egress::Mptcp::None;
             state
-                .candidates(Some(&answer), client, "bulk", mptcp, None)
+                .candidates(
+                    Some(&answer),
+                    client,
+                    ("bulk", Criterion::Goodput),
+                    mptcp,
+                    None,
+                )
                 .plain_is_dead
         };
         assert!(!is_dead(&state));

@@ -19,10 +19,11 @@ use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
 use super::arrivals::{Arrivals, Pipe};
-use super::changes::changes;
+use super::changes::{changes, decay};
 use super::events::RunningEvent;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
+use super::visitors;
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
@@ -43,7 +44,11 @@ pub(crate) fn run(
     let Some(traffic) = spec.traffic(&job.cell) else {
         unreachable!("the experiment was checked: it has traffic");
     };
+    let links = spec.path_links(&job.cell).map_err(RunError::Arguments)?;
+    let knows_ports = spec.pattern(&job.cell).is_some_and(|pattern| pattern.ports);
+    let ports = knows_ports.then(|| links.each_ref().map(Links::rate));
     let bed = lane.test_bed(spec.workload.borders)?;
+    bed.set_ports(ports, spec.workload.borders)?;
     let arm = &spec.arms[job.arm];
     let origin = origin(bed, traffic, spec.training_file())?;
     let mut kind = experiment.server(&job.cell, arm);
@@ -56,7 +61,7 @@ pub(crate) fn run(
         shared,
         arm,
         traffic,
-        links: spec.path_links(&job.cell).map_err(RunError::Arguments)?,
+        links,
         flow_stats: FlowStats::new(&bed.flow_stats()),
         bed,
         server,
@@ -116,6 +121,9 @@ struct Sessions<'a> {
     server: Server,
 }
 
+/// Time that the server may take to log the last responses.
+const LOG_LIMIT: Duration = Duration::from_secs(10);
+
 /// Share of the time for which a client waited for a CPU, and the load's duration; `None` if a
 /// signal to stop came first.
 type Loaded = Option<(f64, Duration)>;
@@ -171,6 +179,7 @@ impl Sessions<'_> {
         let waited = self.server.waited();
         let loaded = match self.experiment.spec.training_file() {
             Some(file) if number < warmup => self.train(&file, &mut measured)?,
+            _ if self.experiment.spec.workload.visitors.is_some() => self.visit(&mut measured)?,
             _ => self.measure(&mut measured)?,
         };
         let Some((cpu_wait, took)) = loaded else {
@@ -234,6 +243,53 @@ impl Sessions<'_> {
         }
         self.measure_paths(began, measured)?;
         Ok(loaded)
+    }
+
+    /// Has clients visit over and over, as [`Self::load`] does with one.
+    fn visit(&mut self, measured: &mut Measured) -> Result<Loaded, RunError> {
+        let spec = &self.experiment.spec;
+        let (Some(visitors), files) = (&spec.workload.visitors, spec.files(&self.job.cell)) else {
+            unreachable!("only a workload with visitors comes here");
+        };
+        let rates = self.links.each_ref().map(Links::rate);
+        self.bed.begin_changes(decay(visitors))?;
+        let log = self.file("client.log");
+        let delivered = || Side::ALL.map(|side| self.bed.link(side).delivered_bytes()[1]);
+        let ground = visitors::Ground {
+            netns: self.bed.node("client"),
+            stop: &self.shared.stop,
+            log: &log,
+            timeout: self.timeout(),
+        };
+        let (mut half, began) = (([0; 2], Instant::now()), Instant::now());
+        let command = |address: Ipv6Addr| {
+            let mut command = self.command(&files);
+            command.args(["--local", &address.to_string()]);
+            command
+        };
+        let halfway = || half = (delivered(), Instant::now());
+        let seen = visitors::visit(visitors, ground, command, halfway)?;
+        if seen.stopped {
+            return Ok(None);
+        }
+        let secs = half.1.elapsed().as_secs_f64();
+        for (i, side) in Side::ALL.into_iter().enumerate() {
+            let bits = (delivered()[i] - half.0[i]) as f64 * 8.0;
+            if let Some(rate) = rates[i] {
+                let load = bits / secs / rate.bits_per_sec() as f64;
+                measured.metric(&format!("load_percent.{}", side.path()), load);
+            }
+        }
+        let path = files
+            .first()
+            .map_or_else(String::new, |file| format!("/{}", file.name));
+        let lines = match &mut self.server.log {
+            Some(log) => log.wait_for_all(seen.count(), &path, LOG_LIMIT)?,
+            None => Vec::new(),
+        };
+        let worse_at = rates[1].and_then(|rate| visitors.worse_at(rate));
+        visitors::record(&seen, &lines, visitors, worse_at, measured);
+        Ok(Some((seen.cpu_wait, began.elapsed())))
     }
 
     /// Loads files. Returns the share of the time for which the client waited for a CPU, and the
