@@ -3,16 +3,18 @@
 use super::Phase;
 use crate::stat::Stat;
 
-/// The evidence that a client's goodput on a route has fallen, in 16 bytes.
+/// The evidence that a client's goodput on a route has fallen, in 24 bytes.
 ///
 /// A cumulative sum of how far samples lie below their mean (CUSUM: Page, "Continuous Inspection Schemes",
 /// Biometrika 41, 1954). It grows by each that is more than [`SLACK`] standard deviations below, and
-/// shrinks by each other. Above [`LIMIT`] the samples since it began to grow replace the mean: some four
+/// shrinks by each other. That mean is a slow one, so that a fall in small steps adds up. Above [`LIMIT`] the samples since it began to grow replace the mean: some four
 /// where goodput fell to a third, and many where it fell little. A single sample counts at most [`CLIP`]
 /// standard deviations, so that heavy tails are no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Decline {
     score: f32,
+    /// By [`Phase`], the mean that samples are compared with; 0 where it is not known.
+    references: [f32; Phase::ALL.len()],
     /// By [`Phase`], the mean of the samples since the score began to grow, and their number.
     means: [f32; Phase::ALL.len()],
     counts: [u8; Phase::ALL.len()],
@@ -32,10 +34,15 @@ impl Decline {
         if known.weight < MIN_KNOWN {
             return false;
         }
-        let below = (known.mean - sample) / known.spread_sq(SD).sqrt();
+        let reference = &mut self.references[place];
+        if *reference == 0.0 {
+            *reference = known.mean;
+        }
+        let below = (*reference - sample) / known.spread_sq(SD).sqrt();
         self.score += weight * (below.clamp(-CLIP, CLIP) - SLACK);
+        *reference += REFERENCE_SHARE * weight * (sample - *reference);
         if self.score <= 0.0 {
-            *self = Self::default();
+            self.restart();
             return false;
         }
         self.counts[place] = self.counts[place].saturating_add(1);
@@ -48,10 +55,23 @@ impl Decline {
         true
     }
 
+    fn restart(&mut self) {
+        *self = Self {
+            references: self.references,
+            ..Self::default()
+        };
+    }
+
     /// Replaces the means. A phase without samples since is taken to have fallen as the other did.
     fn replace(&mut self, goodput: &mut [Stat; Phase::ALL.len()]) {
         let fallen = |place: usize, goodput: &[Stat]| {
-            (self.counts[place] > 0).then(|| self.means[place] - goodput[place].mean)
+            // In a long decay the faded mean is the younger one.
+            let by = match self.counts[place] {
+                0 => return None,
+                1..=LONG => self.means[place] - goodput[place].mean,
+                _ => 0.0,
+            };
+            Some(by.min(0.0))
         };
         let by = Phase::ALL.map(|phase| fallen(phase as usize, goodput));
         for phase in Phase::ALL {
@@ -72,10 +92,14 @@ impl Decline {
     }
 }
 
+/// For how much a sample counts in the reference.
+const REFERENCE_SHARE: f32 = 1.0 / 32.0;
 /// Samples that a mean must have before one can lie below it.
 const MIN_KNOWN: f32 = 4.0;
 /// The spread of goodputs until they show their own, as in comparisons.
 const SD: f32 = 0.4;
+/// After so many samples a decay is a long one.
+const LONG: u8 = 16;
 /// Standard deviations below the mean that are no evidence.
 const SLACK: f32 = 0.75;
 /// Standard deviations of one sample that count.
@@ -168,7 +192,7 @@ mod tests {
     fn a_fall_is_noticed_after_few_samples() {
         for (noise, to, most) in [
             (Noise::Normal(0.3), 20.0, 5),
-            (Noise::Normal(0.3), 40.0, 14),
+            (Noise::Normal(0.3), 30.0, 7),
             (Noise::Heavy(0.3), 20.0, 7),
             (Noise::Slow(0.3), 20.0, 9),
         ] {

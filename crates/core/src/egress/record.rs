@@ -8,7 +8,7 @@ use crate::client::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use hikyaku_units::Secs;
 
-/// The knowledge of one carrier for a client, a prefix or an AS, in 88 bytes.
+/// The knowledge of one carrier for a client, a prefix or an AS, in 96 bytes.
 ///
 /// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds). For
 /// prefixes and ASes they are differences between carriers, since clients have access lines of all
@@ -229,6 +229,16 @@ impl Record {
         stats
     }
 
+    /// Counts the goodputs of the other carriers as one sample at most: they are older than a change.
+    pub(super) fn doubt_others(&mut self, carrier: Carrier) {
+        let others = self.carriers.iter_mut();
+        for stats in others.filter(|stats| stats.carrier != carrier) {
+            for goodput in &mut stats.goodput {
+                goodput.weight = goodput.weight.min(1.0);
+            }
+        }
+    }
+
     /// Takes it back that these routes are avoided for a stall of `client`'s alone.
     pub(super) fn absolve(&mut self, candidates: &Candidates, client: StalledBy) {
         for stats in self.singles_mut(candidates) {
@@ -337,6 +347,6 @@ mod tests {
     #[test]
     fn records_are_small() {
         let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
-        assert!(sizes[0] <= 88 && sizes[1] <= 40, "{sizes:?} bytes");
+        assert!(sizes[0] <= 96 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

@@ -128,6 +128,7 @@ impl RouteTable {
         stats.count(seen);
         if view::learn_own(stats, seen) {
             stats.declined_at = now;
+            record.doubt_others(carrier);
             // What its neighbours have shown is older than the change.
             let prefix = self.records.change_or_insert(keys.prefix);
             for goodput in &mut prefix.carrier(carrier, now, half_life).goodput {

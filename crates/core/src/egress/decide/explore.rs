@@ -1,5 +1,7 @@
 //! The routes that sessions explore.
 
+use std::time::Duration;
+
 use super::Rules;
 use crate::choice::{Explorer, Proof};
 use crate::egress::{Criterion, Measure, Mptcp, Route, Singles};
@@ -27,6 +29,9 @@ impl Rules<'_> {
         if own < COMPARABLE || self.visit.is_experiment {
             return None;
         }
+        if let Some(route) = self.rechecked(steady) {
+            return Some(route);
+        }
         let place = match self.candidates.mptcp {
             // The connection was drawn when MPTCP was taken for it.
             Mptcp::Drawn => 0.0,
@@ -48,6 +53,20 @@ impl Rules<'_> {
             return Some(Route::Aggregated);
         }
         self.draw().one_of(options.singles.iter())
+    }
+
+    /// A single route that is too little known to leave `steady` for, which has become worse a short time
+    /// ago. What is known of the others is older than that, and they may have become worse, too.
+    fn rechecked(&self, steady: Route) -> Option<Route> {
+        let declined = self.quality(steady).declined?;
+        if declined > RECHECKED || !self.draw().rechecks(self.policy) {
+            return None;
+        }
+        let options = self.explorable(steady).singles;
+        let unknown = options
+            .iter()
+            .filter(|route| !self.can_compare(*route, steady));
+        self.draw().one_of(unknown)
     }
 
     /// The routes that may be explored by clients that have `steady` otherwise.
@@ -95,5 +114,7 @@ impl Rules<'_> {
     }
 }
 
+/// How long after a fall of its route's goodput a client looks at the others.
+const RECHECKED: Duration = Duration::from_secs(600);
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;

@@ -81,7 +81,7 @@ fn a_route_that_decays_is_left_within_two_minutes() {
     let steps = [60.0, 50.0, 40.0, 30.0, 20.0, 14.0, 10.0, 8.0];
     for every in [2, 4, 8] {
         for sd in [0.2, 0.4] {
-            let (mut slowest, mut moves) = (0, 0);
+            let (mut slowest, mut moves, mut most) = (0, 0, 0);
             for seed in 0..20 {
                 let mut visits = Visits::new(seed, sd);
                 for _ in 0..400 {
@@ -100,18 +100,18 @@ fn a_route_that_decays_is_left_within_two_minutes() {
                 // It is worse from the sixth step on.
                 let after = left_after.map_or(600, |at| at.saturating_sub(100));
                 slowest = slowest.max(after);
-                moves = moves.max(visits.moves);
+                moves += visits.moves;
+                most = most.max(visits.moves);
             }
+            let what = format!("a visit each {every} s, scattering by {sd}");
             println!(
-                "a visit each {every} s, scattering by {sd}: left {slowest} s after it was worse, {moves} moves"
+                "{what}: left {slowest} s after it was worse, {moves} moves in 20 runs, {most} in one"
             );
+            assert!(slowest <= 120, "{what}: {slowest} s");
+            // One is needed. While the routes are alike, chance may add one there and back.
             assert!(
-                slowest <= 120,
-                "a visit each {every} s, scattering by {sd}: {slowest} s"
-            );
-            assert!(
-                moves <= 2,
-                "a visit each {every} s, scattering by {sd}: {moves} moves"
+                moves <= 36 && most <= 3,
+                "{what}: {moves} moves in 20 runs, {most} in one"
             );
         }
     }
@@ -169,5 +169,8 @@ fn the_explanation_has_the_decline() {
     assert_eq!(quality(&world).declined, Some(Duration::from_secs(40)));
     let goodput = quality(&world).goodput(Phase::Startup).unwrap().mbps();
     assert!(goodput < 8.0, "{goodput} Mbit/s");
+    // What is known of the other is older than that.
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+    world.see(CLIENT, STEERED, 2, 20, 20);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
 }
