@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{EgressId, EgressSet, Room, Route};
 
 /// The routes that may be chosen for a client now, as the egress agent and the operator say.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates {
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
     pub plain_is: Option<EgressId>,

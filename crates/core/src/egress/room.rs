@@ -34,18 +34,41 @@ pub struct PortShares {
 }
 
 /// The egress routes whose port is full for a client, and the price of the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     full: EgressSet,
-    costs: [Option<Cost>; MAX_EGRESSES],
+    costs: [Cost; MAX_EGRESSES],
 }
 
-/// What a client's traffic costs; less is better.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-struct Cost {
-    /// 0 where it is billed anyway, else more the fewer free intervals the bill has left.
-    raises_bill: f64,
-    price: f64,
+/// The cost of traffic by a port: by whether it raises the bill, then by the price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost(u32);
+
+impl Cost {
+    const UNKNOWN: Self = Self(u32::MAX);
+
+    /// Traffic that is billed anyway costs least, then that of ports with many free intervals left.
+    fn new(is_billed: bool, spare: f64, price: f64) -> Self {
+        let raises_bill = match is_billed {
+            true => 0,
+            false => 1 + (250.0 * (1.0 - spare.clamp(0.0, 1.0))).round() as u32,
+        };
+        let price = (price.max(0.0) * 1e3).min(f64::from(MAX_PRICE)) as u32;
+        Self(raises_bill << 24 | price)
+    }
+}
+
+/// The highest price that is distinguished, in thousandths.
+const MAX_PRICE: u32 = (1 << 24) - 1;
+
+impl Default for Room {
+    /// Nothing is known of any port.
+    fn default() -> Self {
+        Self {
+            full: EgressSet::EMPTY,
+            costs: [Cost::UNKNOWN; MAX_EGRESSES],
+        }
+    }
 }
 
 impl PortShares {
@@ -100,10 +123,7 @@ impl Room {
                 }
             }
             let is_billed = place < port.billed.of(criterion);
-            room.costs[egress.0 as usize] = Some(Cost {
-                raises_bill: if is_billed { 0.0 } else { 2.0 - port.spare },
-                price: port.price,
-            });
+            room.costs[egress.0 as usize] = Cost::new(is_billed, port.spare, port.price);
         }
         if let (false, Some((egress, _))) = (has_open, least) {
             room.full.remove(egress);
@@ -124,8 +144,12 @@ impl Room {
     /// Whether the client's traffic costs less by one route than by another. It does not where the price
     /// of one is not known.
     pub(super) fn is_cheaper(&self, this: Route, that: Route, plain_is: Option<EgressId>) -> bool {
-        let cost = |route| self.costs[carried_by(route, plain_is)?.0 as usize];
-        matches!((cost(this), cost(that)), (Some(this), Some(that)) if this < that)
+        let cost = |route| {
+            let egress = carried_by(route, plain_is);
+            egress.map_or(Cost::UNKNOWN, |egress| self.costs[egress.0 as usize])
+        };
+        let (this, that) = (cost(this), cost(that));
+        that != Cost::UNKNOWN && this < that
     }
 }
 
@@ -188,7 +212,7 @@ mod tests {
     #[test]
     fn a_full_port_has_no_room_unless_all_are() {
         let client = IpAddr::from([192, 0, 2, 7]);
-        let [a, b, c] = [0, 1, 2].map(|place| EgressId(place));
+        let [a, b, c] = [0, 1, 2].map(EgressId);
         let room = |ports: &[(EgressId, Option<Port>)]| {
             Room::new(client, Criterion::Goodput, Some(a), ports.iter().copied())
         };

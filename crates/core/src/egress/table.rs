@@ -126,14 +126,9 @@ impl RouteTable {
         let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
         stats.count(seen);
-        if view::learn_own(stats, seen) {
+        if view::learn_own(stats, seen, now) {
             stats.declined_at = now;
             record.doubt_others(carrier);
-            // What its neighbours have shown is older than the change.
-            let prefix = self.records.change_or_insert(keys.prefix);
-            for goodput in &mut prefix.carrier(carrier, now, half_life).goodput {
-                goodput.weight = goodput.weight.min(STALE_SAMPLES);
-            }
         }
     }
 
@@ -390,5 +385,3 @@ impl RouteTable {
 const MIN_HOLD: Duration = Duration::from_secs(2);
 /// After so many half-lives less than a thousandth is left.
 const KEPT_HALF_LIVES: u32 = 10;
-/// Samples for which the knowledge of a prefix counts at most once a client's goodput has fallen.
-const STALE_SAMPLES: f32 = 4.0;

