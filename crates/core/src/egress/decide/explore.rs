@@ -56,7 +56,7 @@ impl Rules<'_> {
     }
 
     /// A single route that is too little known to leave `steady` for, which has become worse a short time
-    /// ago. What is known of the others is older than that, and they may have become worse, too.
+    /// ago. Samples of the others are older than that, and they may have become worse, too.
     fn rechecked(&self, steady: Route) -> Option<Route> {
         let declined = self.quality(steady).declined?;
         if declined > RECHECKED || !self.draw().rechecks(self.policy) {

@@ -170,7 +170,7 @@ fn the_explanation_has_the_decline() {
     assert!(declined >= Duration::from_secs(40) && declined < Duration::from_secs(110));
     let goodput = quality(&world).goodput(Phase::Startup).unwrap().mbps();
     assert!(goodput < 8.0, "{goodput} Mbit/s");
-    // What is known of the other is older than that.
+    // Samples of the other are older than that.
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
     world.see(CLIENT, STEERED, 3, 20, 20);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
