@@ -28,8 +28,9 @@ type Border struct {
 	// lookups are those of peers, by their names.
 	lookups map[string]border.Lookup
 	// best has, in a dry run, BGP's preference: a peer for each prefix.
-	best map[netip.Prefix]string
-	host hostWatch
+	best  map[netip.Prefix]string
+	host  hostWatch
+	ports ports
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
 	// caches have the RPKI's data.
@@ -160,6 +161,10 @@ func (b *Border) sysctls() []sysctl {
 
 // load makes the planner continue from the kernel's state.
 func (b *Border) load(have kernel.State, h *host) error {
+	var err error
+	if b.ports, err = newPorts(b.config.Ports, b.config.State.Dir); err != nil {
+		return err
+	}
 	b.planner = border.New(b.config, border.Options{
 		Anchor: anchor,
 		Lookup: func(p *config.Peer) border.Lookup { return b.lookups[p.Name] },
@@ -227,6 +232,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		go b.watchHost(ctx)
 	}
 	go b.watchAddresses(ctx)
+	go b.watchPorts(ctx)
 	b.speaker = s
 	if b.opts.DryRun != nil {
 		b.speaker = mute{Speaker: s, out: b.opts.DryRun}
@@ -397,6 +403,7 @@ func (b *Border) paths() []api.Path {
 		path := api.Path{
 			Name: name, Number: v.Config.Number, Border: b.config.RouterID, Peer: v.Config.Number,
 			Table: v.Config.Table, SID: v.Config.SID, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4},
+			Port: b.ports.shownOf(b.planner.Devices(name)),
 		}
 		if b.lookups[name] == border.ByPair {
 			path.IPv4SID = v.Config.IPv4SID

@@ -43,6 +43,19 @@ func (d *devices) mtu(key, name string) (uint32, error) {
 	return uint32(link.Attrs().MTU), nil
 }
 
+// sent returns how many bytes have left by a device.
+func (d *devices) sent(name string) (bytes uint64, err error) {
+	link, err := d.handle.LinkByName(name)
+	if err != nil {
+		return 0, fmt.Errorf("reading the counter of the interface %q: %w", name, err)
+	}
+	statistics := link.Attrs().Statistics
+	if statistics == nil {
+		return 0, fmt.Errorf("the interface %q has no counter", name)
+	}
+	return statistics.TxBytes, nil
+}
+
 // state returns the MTU of a device in bytes, and whether it is up with a carrier.
 func (d *devices) state(name string) (mtu uint32, up bool, err error) {
 	link, err := d.handle.LinkByName(name)

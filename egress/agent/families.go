@@ -37,6 +37,6 @@ func (b *Border) problems() []string {
 				"IPv6 works", name))
 		}
 	}
-	all = append(append(all, b.host.trouble...), b.caches.problems()...)
+	all = append(append(append(all, b.host.trouble...), b.caches.problems()...), b.ports.problems()...)
 	return append(all, b.withheld()...)
 }

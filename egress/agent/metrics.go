@@ -60,6 +60,15 @@ var (
 		"Probes that were answered.", []string{"border"}, nil)
 	borderFailures = prometheus.NewDesc("hikyaku_egress_border_failures_total",
 		"Times that SIDs of the border have stopped to answer; those together count once.", []string{"border"}, nil)
+	portRate = prometheus.NewDesc("hikyaku_egress_port_rate_bits_per_second",
+		"Rate at which packets have left by the port in the last second.", []string{"port"}, nil)
+	portCapacity = prometheus.NewDesc("hikyaku_egress_port_capacity_bits_per_second",
+		"Capacity of the port, as configured.", []string{"port"}, nil)
+	portBilled = prometheus.NewDesc("hikyaku_egress_port_billed_bits_per_second",
+		"Rate that the month is billed by, as far as it has shown.", []string{"port"}, nil)
+	portShare = prometheus.NewDesc("hikyaku_egress_port_share",
+		"Share of clients that may use the port (limit capacity), or whose traffic is billed anyway (limit bill).",
+		[]string{"port", "limit", "class"}, nil)
 	readiness = prometheus.NewDesc("hikyaku_egress_ready",
 		"1 when all sessions that are up have sent everything once.", nil, nil)
 )
@@ -73,6 +82,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 		sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal, refusedRoutes, refusedTotal, originRoutes,
 		cacheUp, cacheVRPs, pathState, pathRoutes, pathMTU, pathAnswers, pathRTT,
 		borderProbesSent, borderProbesAnswered, borderFailures, readiness,
+		portRate, portCapacity, portBilled, portShare,
 	} {
 		out <- d
 	}
@@ -141,6 +151,27 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	gauge(readiness, number(e.sessions.ready()))
+	if border, ok := e.role.(*Border); ok {
+		border.ports.collect(gauge)
+	}
+}
+
+// collect gives the metrics of ports.
+func (p ports) collect(gauge func(*prometheus.Desc, float64, ...string)) {
+	for _, s := range p {
+		name := s.config.Name
+		gauge(portRate, s.plan.Rate(), name)
+		gauge(portCapacity, float64(s.config.Capacity), name)
+		if billed, depends := s.plan.Billed(); depends {
+			gauge(portBilled, billed, name)
+		}
+		shown := portShown(&s.shown)
+		for limit, shares := range map[string]api.PortShares{"capacity": shown.Admitted, "bill": shown.Billed} {
+			gauge(portShare, shares.Goodput, name, limit, "goodput")
+			gauge(portShare, shares.Stall, name, limit, "stall")
+			gauge(portShare, shares.RTT, name, limit, "rtt")
+		}
+	}
 }
 
 func number(b bool) float64 {

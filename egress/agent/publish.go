@@ -87,7 +87,11 @@ func withoutCounts(problem string) string {
 
 func sameState(a, b api.Path) bool {
 	return a.State == b.State && a.Reason == b.Reason && a.SID == b.SID && a.IPv4SID == b.IPv4SID && a.MTU == b.MTU &&
-		a.Backup == b.Backup && slices.Equal(a.Addresses, b.Addresses) && (a.Drain == nil) == (b.Drain == nil)
+		a.Backup == b.Backup && slices.Equal(a.Addresses, b.Addresses) && (a.Drain == nil) == (b.Drain == nil) && samePort(a.Port, b.Port)
+}
+
+func samePort(a, b *api.Port) bool {
+	return a == b || (a != nil && b != nil && *a == *b)
 }
 
 // publishRoutes notifies watchers that answers to lookups may have changed.

@@ -194,6 +194,7 @@ func (s *Server) paths() []api.Path {
 			Name: name, Number: v.Config.Number, Border: v.Config.Border, Peer: v.Config.Peer,
 			Mark: v.Config.Mark, Addresses: v.Config.Addresses, Backup: v.Config.Backup, Table: v.Config.Table,
 			SID: v.SID, MTU: s.innerMTU(v.Config.Border), Reason: v.Reason, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}, State: api.Up,
+			Port: portShown(v.Port),
 		}
 		if v.Routed {
 			path.Probe = s.prober.probe(v.SID)

@@ -80,7 +80,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	d := readDocument(t)
 	answers := map[string]any{
-		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Probe": Probe{}, "Routes": Routes{}, "Drain": Drain{},
+		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Probe": Probe{}, "Port": Port{}, "PortShares": PortShares{}, "Routes": Routes{}, "Drain": Drain{},
 		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Refused": Refused{}, "Origins": Origins{}, "RPKICache": RPKICache{}, "Lookup": Lookup{}, "Verdict": Verdict{},
 		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},

@@ -125,6 +125,8 @@ type Path struct {
 	Probe Probe `json:"probe,omitzero"`
 	// Routes are the numbers of prefixes that the path reaches.
 	Routes Routes `json:"routes"`
+	// Port by which the path leaves the AS; absent where the border's configuration has none.
+	Port *Port `json:"port,omitempty"`
 	// Drain is present while somebody drains the path.
 	Drain *Drain `json:"drain,omitempty"`
 }
@@ -136,6 +138,33 @@ type Probe struct {
 	State string `json:"state"`
 	// RTT is the smoothed round-trip time in microseconds; 0 while it has never answered.
 	RTT uint32 `json:"rtt_us"`
+}
+
+// Port is the state of a port that paths leave the AS by. A client has a place in the port
+// from 0 to 1. It is a hash of the client, the border and the port's number, the same on all
+// servers. The client may use the port where the place is below the share for its class.
+type Port struct {
+	// Number of the port at its border.
+	Number uint8 `json:"number"`
+	// Kind is "peering" or "transit".
+	Kind string `json:"kind"`
+	// Price of a Mbit/s for a month.
+	Price float64 `json:"price"`
+	// Admitted are the shares of clients that may use the port. More would fill it.
+	Admitted PortShares `json:"admitted"`
+	// Billed are the shares of clients whose traffic is billed anyway. That of the others
+	// raises the bill.
+	Billed PortShares `json:"billed"`
+	// Spare is the part of its free intervals that the bill has left, 0 to 1. In these the
+	// traffic of the others is free, too.
+	Spare float64 `json:"spare"`
+}
+
+// PortShares are shares of clients, 0 to 1, by what a content class wants.
+type PortShares struct {
+	Goodput float64 `json:"goodput"`
+	Stall   float64 `json:"stall"`
+	RTT     float64 `json:"rtt"`
 }
 
 // Routes counts prefixes by family.

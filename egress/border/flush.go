@@ -2,6 +2,7 @@ package border
 
 import (
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -52,7 +53,16 @@ func (p *Planner) Pending(name string) bool {
 
 // mayMark reports whether the path can be announced to servers. See [Marker].
 func (p *Planner) mayMark(state *peer) bool {
-	return state.usable() && state.sid == open && !state.marked
+	return state.usable() && state.sid == open && (!state.marked || state.remark)
+}
+
+// SetPort takes the state of the port that a peer's packets leave by, as communities; nil for
+// none. Servers get it with the path's [Marker]: one route, however many the path has.
+func (p *Planner) SetPort(name string, communities []speaker.LargeCommunity) {
+	state := p.peers[name]
+	if state != nil && !slices.Equal(state.port, communities) {
+		state.port, state.remark = communities, true
+	}
 }
 
 // MarkAgain has a peer's [Marker] announced anew: it was withdrawn without the planner.
@@ -272,8 +282,8 @@ func (b *batch) steps() []Step {
 		steps = append(steps, b.planner.closeSID(b.peer))
 	}
 	if b.planner.mayMark(b.peer) {
-		b.peer.marked = true
-		steps = append(steps, b.planner.announcement(b.peer, group{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}))
+		b.peer.marked, b.peer.remark = true, false
+		steps = append(steps, b.planner.announcement(b.peer, group{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}, b.peer.port...))
 	}
 	for _, of := range b.order {
 		steps = append(steps, b.planner.announcement(b.peer, of, b.announce[of]))
@@ -316,8 +326,9 @@ func (p *Planner) closeSID(state *peer) Step {
 	return Step{Change: &change}
 }
 
-// announcement announces prefixes of a group to servers.
-func (p *Planner) announcement(state *peer, of group, prefixes []netip.Prefix) Step {
+// announcement announces prefixes of a group to servers, with large communities besides the
+// peer's own.
+func (p *Planner) announcement(state *peer, of group, prefixes []netip.Prefix, large ...speaker.LargeCommunity) Step {
 	sent := of.attributes.ForServers()
 	sent.NextHop = netip.Addr{} // ourselves
 	if own := state.config.LocalPref; own != 0 {
@@ -328,7 +339,7 @@ func (p *Planner) announcement(state *peer, of group, prefixes []netip.Prefix) S
 		targets = append(targets, srv6.MainTarget(p.config.RouterID))
 	}
 	communities := sent.Communities()
-	var large []speaker.LargeCommunity
+	large = slices.Clip(large)
 	for _, own := range state.config.Communities {
 		if own.Large {
 			large = append(large, own.Parts)

@@ -72,7 +72,7 @@ func (p *Planner) Configure(c *config.Border) {
 
 // announceAgain announces all routes once more, with communities as they are now.
 func (p *peer) announceAgain() {
-	p.marked = false
+	p.remark = true // with other communities
 	p.requeue(func(r *route) {
 		if r.announced == current {
 			r.announced = outdated

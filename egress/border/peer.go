@@ -33,8 +33,11 @@ type peer struct {
 	enter, inner kernel.Nexthop
 	// lost asks for the drop at the next flush.
 	lost bool
-	// marked: the path's [Marker] was announced to servers.
-	marked bool
+	// marked: the path's [Marker] was announced to servers. remark: it is to be announced
+	// again, since it says more of the path now.
+	marked, remark bool
+	// port is the state of the port that the peer's packets leave by, nil where it has none.
+	port   []speaker.LargeCommunity
 	routes rib.Table[route]
 	hops   map[netip.Addr]resolution
 	// uses counts the routes by each next hop.

@@ -19,6 +19,9 @@ type Border struct {
 	BMP    BMP         `toml:"bmp"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`
+	// Ports are those whose capacity and price are known. Traffic by others is as it comes.
+	// Default none.
+	Ports []Port `toml:"port"`
 }
 
 // Router is the agent's work besides SRv6, where no other BGP daemon is.

@@ -44,6 +44,7 @@ func (d *decoder) checkBorder(b *Border) {
 	for i := range b.Peers {
 		peers.check(&b.Peers[i], fmt.Sprintf("peer[%d]", i))
 	}
+	d.checkPorts(b.Ports)
 }
 
 func (d *decoder) checkLocator(s BorderSRv6) {

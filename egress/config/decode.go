@@ -111,6 +111,8 @@ func (d *decoder) array(n *node, v reflect.Value, key string) {
 			value.Set(reflect.ValueOf(defaultPeer()))
 		case reflect.TypeFor[RPKICache]():
 			value.Set(reflect.ValueOf(defaultCache()))
+		case reflect.TypeFor[Port]():
+			value.Set(reflect.ValueOf(defaultPort()))
 		}
 		d.value(item, value, fmt.Sprintf("%s[%d]", key, i))
 		items = reflect.Append(items, value)

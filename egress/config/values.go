@@ -55,6 +55,10 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[MaxPrefixAction]():         enumReader(MaxPrefixRefuse, MaxPrefixWarn, MaxPrefixTeardown),
 	reflect.TypeFor[LocalRole]():               enumReader(RoleNone, RoleProvider, RoleCustomer, RolePeer, RoleRouteServer, RoleRouteServerClient),
 	reflect.TypeFor[RouteSource]():             enumReader(RoutesBySession, RoutesByBMP),
+	reflect.TypeFor[Rate]():                    stringReader(rateForm, parseRate),
+	reflect.TypeFor[Price]():                   {[]unstable.Kind{unstable.Integer, unstable.Float}, "a price such as 0.45", parsePrice},
+	reflect.TypeFor[PortKind]():                enumReader(PortPeering, PortTransit),
+	reflect.TypeFor[Billing]():                 enumReader(BillingFlat, BillingPercentile),
 	reflect.TypeFor[MPTCPMode]():               enumReader(MPTCPOff, MPTCPKernel, MPTCPUserspace),
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
+	"hikyaku/egress/port"
 	"hikyaku/egress/rib"
 	"hikyaku/egress/speaker"
 )
@@ -31,7 +32,10 @@ type path struct {
 	sid, ipv4SID netip.Addr
 	// marker is the route that stands for the whole path; see [marker].
 	marker netip.Prefix
-	count  counts
+	// port is the state of the port that the path's packets leave by, nil where its border
+	// says nothing of it.
+	port  *port.State
+	count counts
 	// refused are announced beyond the limit, strange with a SID outside the locators or
 	// a foreign target.
 	refused, strange map[netip.Prefix]struct{}

@@ -9,6 +9,7 @@ import (
 	"hikyaku/egress/fib"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/nexthop"
+	"hikyaku/egress/port"
 	"hikyaku/egress/speaker"
 	"hikyaku/egress/srv6"
 )
@@ -101,6 +102,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		delete(state.strange, prefix)
 		if prefix == marker(event.Route.Service.SID) {
 			state.lost, state.marker = false, prefix
+			state.port = p.portOf(event.Route)
 			continue
 		}
 		was, _ := state.routes.Get(prefix)
@@ -122,12 +124,26 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 // so the distinguisher identifies the path.
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
-		state.lost = state.lost || (state.marker.IsValid() && slices.Contains(event.Prefixes, state.marker))
+		if state.marker.IsValid() && slices.Contains(event.Prefixes, state.marker) {
+			state.lost, state.port = true, nil
+		}
 		p.withdraw(state, event.Prefixes)
 	}
 	if border, known := p.plain.itself[event.RD]; known {
 		p.setAddresses(border, event.Prefixes, false)
 	}
+}
+
+// portOf reads the state of a path's port from its marker.
+func (p *Planner) portOf(route *speaker.VPNRoute) *port.State {
+	var list []port.LargeCommunity
+	for _, c := range route.Attributes.LargeCommunities() {
+		list = append(list, c)
+	}
+	if state, ok := port.FromCommunities(list, p.config.ASN); ok {
+		return &state
+	}
+	return nil
 }
 
 // marker is the route that stands for the whole path, as border.Marker does. Its withdrawal

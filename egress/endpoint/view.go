@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hikyaku/egress/config"
+	"hikyaku/egress/port"
 	"hikyaku/egress/speaker"
 )
 
@@ -32,6 +33,9 @@ type View struct {
 	IPv6, IPv4 int
 	// BeyondLimit and Strange count the routes that are refused, see [Refusal].
 	BeyondLimit, Strange int
+	// Port is the state of the port that the path's packets leave by, nil where its border
+	// says nothing of it.
+	Port *port.State
 	// Problems that an operator should know of, as sentences.
 	Problems []string
 }
@@ -43,7 +47,7 @@ func (p *Planner) View(name string) (View, bool) {
 		return View{}, false
 	}
 	c := state.count
-	v := View{Config: state.config, SID: state.anySID(), IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
+	v := View{Config: state.config, SID: state.anySID(), Port: state.port, IPv4SID: state.ipv4SID, Confirmed: state.confirmed(), IPv6: c.ipv6, IPv4: c.ipv4}
 	v.BeyondLimit, v.Strange = len(state.refused), len(state.strange)
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder

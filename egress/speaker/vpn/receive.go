@@ -63,6 +63,7 @@ func (r Router) Route(attributes []bgp.PathAttributeInterface, a wire.Attributes
 	if a.ASPath.Contains(r.AS) {
 		return route, false, nil
 	}
+	a = a.WithLargeCommunities(wire.LargeFromGoBGP(attributes)...)
 	return unique.Make(wire.NewVPNRoute(service, a, srv6.TargetsFromGoBGP(attributes)...)), true, nil
 }
 

@@ -58,6 +58,18 @@ func (a Attributes) WithCommunities(list ...uint32) Attributes {
 // LargeCommunity is one of RFC 8092: an AS number and two of its own choice.
 type LargeCommunity [3]uint32
 
+// LargeFromGoBGP returns the large communities among a path's attributes.
+func LargeFromGoBGP(attrs []bgp.PathAttributeInterface) (list []LargeCommunity) {
+	for _, attr := range attrs {
+		if large, ok := attr.(*bgp.PathAttributeLargeCommunities); ok {
+			for _, c := range large.Values {
+				list = append(list, LargeCommunity{c.ASN, c.LocalData1, c.LocalData2})
+			}
+		}
+	}
+	return list
+}
+
 // WithLargeCommunities returns a copy that is sent with these large communities instead.
 func (a Attributes) WithLargeCommunities(list ...LargeCommunity) Attributes {
 	b := make([]byte, 0, 12*len(list))

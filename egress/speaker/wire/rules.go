@@ -69,23 +69,23 @@ func monitorRules() map[bgp.BGPAttrType]attributeRule {
 
 // internalRules are those of sessions within an AS.
 var internalRules = map[bgp.BGPAttrType]attributeRule{
-	bgp.BGP_ATTR_TYPE_ORIGIN:                   {size: 1, read: true},                // RFC 7606 §7.1
-	bgp.BGP_ATTR_TYPE_AS_PATH:                  {size: anySize, read: true},          // §7.2
-	bgp.BGP_ATTR_TYPE_NEXT_HOP:                 {size: 4},                            // §7.3; MP_REACH_NLRI has ours
-	bgp.BGP_ATTR_TYPE_MULTI_EXIT_DISC:          {size: 4, read: true},                // §7.4
-	bgp.BGP_ATTR_TYPE_LOCAL_PREF:               {size: 4, read: true},                // §7.5
-	bgp.BGP_ATTR_TYPE_ATOMIC_AGGREGATE:         {size: 0, discards: true},            // §7.6
-	bgp.BGP_ATTR_TYPE_AGGREGATOR:               {size: 8, discards: true},            // §7.7
-	bgp.BGP_ATTR_TYPE_COMMUNITIES:              {size: 4, repeats: true, read: true}, // §7.8
-	bgp.BGP_ATTR_TYPE_ORIGINATOR_ID:            {size: 4, read: true},                // §7.9
-	bgp.BGP_ATTR_TYPE_CLUSTER_LIST:             {size: 4, repeats: true},             // §7.10
-	bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES:     {size: 8, repeats: true, read: true}, // §7.14
-	bgp.BGP_ATTR_TYPE_AS4_PATH:                 {ignored: true},                      // RFC 6793 §4.1
-	bgp.BGP_ATTR_TYPE_AS4_AGGREGATOR:           {ignored: true},                      // RFC 6793 §4.1
-	bgp.BGP_ATTR_TYPE_AIGP:                     {ignored: true},                      // RFC 7311 §3.2
-	bgp.BGP_ATTR_TYPE_IP6_EXTENDED_COMMUNITIES: {size: 20, repeats: true},            // §7.15
-	bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY:          {size: 12, repeats: true},            // RFC 8092 §6
-	bgp.BGP_ATTR_TYPE_PREFIX_SID:               {size: anySize, read: true},          // RFC 9252 §7
+	bgp.BGP_ATTR_TYPE_ORIGIN:                   {size: 1, read: true},                 // RFC 7606 §7.1
+	bgp.BGP_ATTR_TYPE_AS_PATH:                  {size: anySize, read: true},           // §7.2
+	bgp.BGP_ATTR_TYPE_NEXT_HOP:                 {size: 4},                             // §7.3; MP_REACH_NLRI has ours
+	bgp.BGP_ATTR_TYPE_MULTI_EXIT_DISC:          {size: 4, read: true},                 // §7.4
+	bgp.BGP_ATTR_TYPE_LOCAL_PREF:               {size: 4, read: true},                 // §7.5
+	bgp.BGP_ATTR_TYPE_ATOMIC_AGGREGATE:         {size: 0, discards: true},             // §7.6
+	bgp.BGP_ATTR_TYPE_AGGREGATOR:               {size: 8, discards: true},             // §7.7
+	bgp.BGP_ATTR_TYPE_COMMUNITIES:              {size: 4, repeats: true, read: true},  // §7.8
+	bgp.BGP_ATTR_TYPE_ORIGINATOR_ID:            {size: 4, read: true},                 // §7.9
+	bgp.BGP_ATTR_TYPE_CLUSTER_LIST:             {size: 4, repeats: true},              // §7.10
+	bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES:     {size: 8, repeats: true, read: true},  // §7.14
+	bgp.BGP_ATTR_TYPE_AS4_PATH:                 {ignored: true},                       // RFC 6793 §4.1
+	bgp.BGP_ATTR_TYPE_AS4_AGGREGATOR:           {ignored: true},                       // RFC 6793 §4.1
+	bgp.BGP_ATTR_TYPE_AIGP:                     {ignored: true},                       // RFC 7311 §3.2
+	bgp.BGP_ATTR_TYPE_IP6_EXTENDED_COMMUNITIES: {size: 20, repeats: true},             // §7.15
+	bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY:          {size: 12, repeats: true, read: true}, // RFC 8092 §6
+	bgp.BGP_ATTR_TYPE_PREFIX_SID:               {size: anySize, read: true},           // RFC 9252 §7
 }
 
 // fits reports whether a length is right.

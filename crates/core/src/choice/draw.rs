@@ -21,6 +21,8 @@ enum Lot {
     Explore = 2,
     /// The arm that it explores.
     Arm = 3,
+    /// Whether the session looks at another arm since the used one has become worse.
+    Recheck = 4,
 }
 
 /// The domains that explore. Each has a part of the draws to itself, so that a session explores in one at
@@ -49,6 +51,12 @@ impl Draw {
         let begin = MAX_EXPLORATION * f64::from(explorer as u8);
         let place = (self.place(Lot::Explore) - begin).rem_euclid(1.0);
         (place < policy.exploration).then_some(place)
+    }
+
+    /// Whether the session looks at another arm, where the used one has just become worse: half of them do,
+    /// unless nothing is explored.
+    pub(crate) fn rechecks(self, policy: &PolicyConfig) -> bool {
+        policy.exploration > 0.0 && self.place(Lot::Recheck) < 0.5
     }
 
     /// One of the options, each as likely.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EgressId, EgressSet, Route};
+use super::{EgressId, EgressSet, Room, Route};
 
 /// The routes that may be chosen for a client now, as the egress agent and the operator say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Candidates {
     pub allowed: EgressSet,
     /// The egress route that `policy.route` names; `None` where it names none, or one that the agent does not have.
     pub named: Option<EgressId>,
+    /// The room of their ports.
+    pub room: Room,
 }
 
 impl Default for Candidates {
@@ -37,6 +39,7 @@ impl Default for Candidates {
             mode: Mode::Adaptive,
             allowed: EgressSet::ALL,
             named: None,
+            room: Room::default(),
         }
     }
 }

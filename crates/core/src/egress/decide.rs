@@ -1,6 +1,7 @@
 //! The choice of a route, by rules in the order in which they hold.
 
 mod explore;
+mod price;
 mod several;
 mod single;
 mod why;
@@ -15,6 +16,7 @@ use crate::choice::{
     Change, Domain, Draw, Evidence, Group, Pick, Proof, Reason, Rival, Visit, choose,
 };
 use crate::policy::{PolicyConfig, RoutePolicy};
+use price::LEFT;
 
 pub(super) use why::Verdict;
 
@@ -145,7 +147,10 @@ impl Domain for Rules<'_> {
     }
 
     fn experiment(&self, (used, reason): &Pick<Self>) -> Option<Pick<Self>> {
-        let is_stalled = matches!(reason, Reason::Barred(RouteBar::Stalled { .. }));
+        let is_stalled = matches!(
+            reason,
+            Reason::Barred(RouteBar::Stalled { .. } | RouteBar::Full(_))
+        );
         let route = self.explored(*used).filter(|_| !is_stalled)?;
         Some((route, Reason::Explore(Rival::of(*used))))
     }
@@ -211,14 +216,16 @@ impl Rules<'_> {
         only.then_some((route, reason))
     }
 
-    /// The routes that the client is kept on by a choice; `None` where it is no choice. A stall changes
-    /// nothing: it passes.
+    /// The routes that the client is kept on by a choice; `None` where it is no choice. A stall and a
+    /// full port change nothing: they pass.
     fn keeps(&self, route: Route, reason: &RouteReason) -> Option<Kept> {
         let single = match reason {
             Reason::Better(over) | Reason::Kept(over) if route == Route::Aggregated => over.arm,
-            Reason::TooFewSamples(_) | Reason::NoGain(_) | Reason::Better(_) | Reason::Kept(_) => {
-                route
-            }
+            Reason::TooFewSamples(_)
+            | Reason::NoGain(_)
+            | Reason::Better(_)
+            | Reason::Kept(_)
+            | Reason::Barred(RouteBar::Cheaper(_)) => route,
             _ => return None,
         };
         let egress = match single {
@@ -234,17 +241,26 @@ impl Rules<'_> {
         Some(Kept { egress, aggregated })
     }
 
-    /// Whether a kept route is known still, and not expected to be worse than the usual one.
+    /// Whether a kept route is known still, and not expected to be worse than the usual one, nor clearly
+    /// so where it is cheaper.
     fn holds(&self, kept: Route, usual: Route) -> bool {
         let gain = self.gain(kept, usual, Proof::Expected);
         let samples = self.quality(kept).samples(self.wants);
         let needed = self.policy.needed(Change::KeptRoute);
-        self.known(samples).share() > 0.0 && gain.is_none_or(|gain| needed.is_met(gain.gain, 1.0))
+        let is_met = |gain: RouteGain| needed.is_met(gain.gain, 1.0);
+        self.known(samples).share() > 0.0
+            && (gain.is_none_or(is_met) || self.saves(kept, usual, LEFT))
     }
 
     /// Whether several egress routes may be used now.
     fn is_open(&self, aggregated: Route) -> bool {
-        self.candidates.aggregates() && self.is_not_avoided(aggregated)
+        let room = &self.candidates.room;
+        self.candidates.aggregates() && self.is_not_avoided(aggregated) && room.is_everywhere()
+    }
+
+    /// Whether the port of a single route has room for the client.
+    fn has_room(&self, route: Route) -> bool {
+        self.candidates.room.has(route, self.candidates.plain_is)
     }
 
     fn is_not_avoided(&self, route: Route) -> bool {

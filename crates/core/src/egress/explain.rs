@@ -68,6 +68,9 @@ pub struct RouteSummary {
     /// For how much longer it is avoided, since it has stalled.
     #[serde(with = "duration::option")]
     pub avoided_for: Option<Duration>,
+    /// Since the client's goodput was last seen to have fallen; older samples do not count.
+    #[serde(with = "duration::option")]
+    pub declined: Option<Duration>,
     /// It is used only while the others stall.
     pub backup: bool,
     /// A stable name of the reason for or against it.
@@ -178,6 +181,7 @@ impl KnownEgresses<'_> {
             Verdict::HeldBack => "not compared, since the client is held back".to_owned(),
             Verdict::Avoided { left } => format!("avoided for {}", human::time(left)),
             Verdict::Backup => "backup, taken only while the others stall".to_owned(),
+            Verdict::Full => "its port is full".to_owned(),
             Verdict::TooFewSamples {
                 of,
                 samples,
@@ -253,6 +257,7 @@ impl RouteSummary {
             loss: quality.loss(),
             stalls_per_hour: quality.stalls_per_hour(),
             avoided_for: quality.avoided_for,
+            declined: quality.declined,
             backup: false,
             verdict_code: String::new(),
             verdict: String::new(),
@@ -293,6 +298,8 @@ impl fmt::Display for RouteSummary {
             Some(format!("{:.0} samples", self.samples)),
             self.age
                 .map(|age| format!("last used {} ago", human::time(age))),
+            self.declined
+                .map(|ago| format!("slower since {} ago", human::time(ago))),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         write!(f, "{}; {}", facts.join(", "), self.verdict)

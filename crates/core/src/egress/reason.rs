@@ -26,13 +26,17 @@ pub enum RouteBar {
         /// For how long it is avoided still.
         avoided_for: Duration,
     },
+    /// The port of the route that would be taken is full.
+    Full(Route),
+    /// The route is as good as another one, as far as is known, and its port costs less.
+    Cheaper(Route),
 }
 
 impl Bar for RouteBar {
     fn group(&self) -> Group {
         match self {
             Self::Missing | Self::Policy(_) => Group::Plain,
-            Self::Stalled { .. } => Group::Normal,
+            Self::Stalled { .. } | Self::Full(_) | Self::Cheaper(_) => Group::Normal,
         }
     }
 }
@@ -53,6 +57,8 @@ names! {
         LessLoss = "less_loss",
         Kept = "kept",
         Stalled = "stalled",
+        Full = "full",
+        Cheaper = "cheaper",
         Explore = "explore",
     }
 }
@@ -74,6 +80,8 @@ impl RouteReason {
             Self::Barred(RouteBar::Missing) => Code::PinnedMissing,
             Self::Barred(RouteBar::Policy(_)) => Code::Policy,
             Self::Barred(RouteBar::Stalled { .. }) => Code::Stalled,
+            Self::Barred(RouteBar::Full(_)) => Code::Full,
+            Self::Barred(RouteBar::Cheaper(_)) => Code::Cheaper,
             Self::HoldBack => Code::HoldBack,
             Self::TooFewSamples(_) | Self::NotComparable(_) => Code::TooFewSamples,
             Self::Better(Rival {
@@ -122,6 +130,12 @@ impl RouteDecision {
                 Reason::Barred(RouteBar::Stalled { route, avoided_for }) => {
                     let (route, left) = (named(route), human::time(avoided_for));
                     write!(f, "{route} stalled and is avoided for {left}")
+                }
+                Reason::Barred(RouteBar::Full(route)) => {
+                    write!(f, "the port of {} is full", named(route))
+                }
+                Reason::Barred(RouteBar::Cheaper(than)) => {
+                    write!(f, "as good as {}, by a cheaper port", named(than))
                 }
                 Reason::HoldBack => {
                     f.write_str("held back on the plain choice to measure the gain")

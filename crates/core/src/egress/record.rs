@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use super::decline::Decline;
 use super::{Candidates, Carrier, EgressId, Phase, RouteObservation, Wants};
 use crate::client::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use hikyaku_units::Secs;
 
-/// The knowledge of one carrier for a client, a prefix or an AS, in 68 bytes.
+/// The knowledge of one carrier for a client, a prefix or an AS, in 100 bytes.
 ///
 /// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds). For
 /// prefixes and ASes they are differences between carriers, since clients have access lines of all
@@ -23,6 +24,10 @@ pub(super) struct CarrierStats {
     pub(super) at: Secs,
     /// By [`Phase`].
     pub(super) goodput: [Stat; Phase::ALL.len()],
+    /// Of a client's own goodput; not stored.
+    pub(super) decline: Decline,
+    /// When the client's goodput was last seen to have fallen; not stored.
+    pub(super) declined_at: Secs,
     pub(super) rtt: Stat,
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
@@ -87,6 +92,8 @@ impl CarrierStats {
             stalled_by: StalledBy::default(),
             at: Secs::default(),
             goodput: Default::default(),
+            decline: Decline::default(),
+            declined_at: Secs::default(),
             rtt: Stat::default(),
             loss: LossCount::default(),
             stalls: StallCount::default(),
@@ -97,6 +104,11 @@ impl CarrierStats {
     /// Time of the last observation; `None` before the first.
     pub(super) fn last_seen(&self) -> Option<Secs> {
         (self.at != Secs::default()).then_some(self.at)
+    }
+
+    /// For how long the client's goodput has been seen to be less than before.
+    pub(super) fn declined(&self, now: Secs) -> Option<Duration> {
+        (self.declined_at != Secs::default()).then(|| now.since(self.declined_at))
     }
 
     /// Until when it says anything that is not faded.
@@ -217,6 +229,16 @@ impl Record {
         stats
     }
 
+    /// Counts the goodputs of the other carriers as one sample at most: they are older than a change.
+    pub(super) fn doubt_others(&mut self, carrier: Carrier) {
+        let others = self.carriers.iter_mut();
+        for stats in others.filter(|stats| stats.carrier != carrier) {
+            for goodput in &mut stats.goodput {
+                goodput.weight = goodput.weight.min(1.0);
+            }
+        }
+    }
+
     /// Takes it back that these routes are avoided for a stall of `client`'s alone.
     pub(super) fn absolve(&mut self, candidates: &Candidates, client: StalledBy) {
         for stats in self.singles_mut(candidates) {
@@ -325,6 +347,6 @@ mod tests {
     #[test]
     fn records_are_small() {
         let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
-        assert!(sizes[0] <= 68 && sizes[1] <= 40, "{sizes:?} bytes");
+        assert!(sizes[0] <= 100 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

@@ -52,7 +52,7 @@ impl RouteChanges {
 /// that line. So goodput and RTT are kept for clients as they are, for prefixes and ASes as differences
 /// between routes.
 ///
-/// A record takes about 70 bytes and 68 for each carrier that was seen. That is 140 for a client that
+/// A record takes about 70 bytes and 88 for each carrier that was seen. That is 140 for a client that
 /// has only met one, 270 for a prefix with three, 1.3 kB at most. The records that were not used for
 /// longest are evicted.
 ///
@@ -125,8 +125,11 @@ impl RouteTable {
         }
         let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
-        view::learn_own(stats, seen);
         stats.count(seen);
+        if view::learn_own(stats, seen, now) {
+            stats.declined_at = now;
+            record.doubt_others(carrier);
+        }
     }
 
     /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once, and with

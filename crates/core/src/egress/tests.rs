@@ -1,8 +1,10 @@
 mod choice;
+mod decline;
 mod explained;
 mod kept;
 mod levels;
 mod phases;
+mod ports;
 mod properties;
 mod simulation;
 mod stalls;

@@ -30,6 +30,7 @@ impl RouteView {
         let mut carriers = own.0.map(|stats| RouteQuality {
             age: stats.last_seen().map(|seen| now.since(seen)),
             avoided_for: None,
+            declined: stats.declined(now),
             goodput: stats.goodput,
             rtt: stats.rtt,
             loss: stats.loss,
@@ -187,10 +188,17 @@ impl Snapshot {
     }
 }
 
-/// Takes a sample for its client.
-pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation) {
+/// Takes a sample for its client. Returns whether it shows that the carrier's goodput has fallen.
+pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation, now: Secs) -> bool {
     let measured = Measured::Goodput(seen.phase);
+    let mut fell = false;
     if let Some((sample, weight)) = measured.sample(seen) {
+        if !seen.app_limited {
+            let CarrierStats {
+                decline, goodput, ..
+            } = stats;
+            fell = decline.observe(goodput, seen.phase, (sample, weight), now);
+        }
         let goodput = measured.of_mut(stats);
         if !seen.app_limited {
             goodput.push_weighted(sample, weight, OWN_SAMPLES);
@@ -203,6 +211,7 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation) {
     if let Some((sample, weight)) = Measured::Rtt.sample(seen) {
         stats.rtt.push_weighted(sample, weight, OWN_SAMPLES);
     }
+    fell
 }
 
 /// Gives `update` the lesson of a sample for a prefix or an AS. The lesson is how much the sample's

@@ -260,7 +260,7 @@ impl Egress {
             RoutePolicy::Named(name) => Some(name.as_str()),
             _ => None,
         };
-        let class = rules.classes.name(class);
+        let class = (rules.classes.name(class), rules.classes.wants(class));
         self.state().candidates(answer, client, class, mptcp, named)
     }
 

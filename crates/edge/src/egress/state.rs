@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hikyaku_core::egress::{
-    Candidates, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode, Mptcp,
+    Candidates, Criterion, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode,
+    Mptcp, Port, Room,
 };
 
 use super::wire::{self, EgressState, Lookup, Net, Path, Policy, Snapshot};
@@ -202,13 +203,26 @@ impl State {
         of.map(|(id, _)| id).collect()
     }
 
+    /// The ports of egress routes, and of the one that plain takes.
+    fn ports(
+        &self,
+        egresses: EgressSet,
+        plain_is: Option<EgressId>,
+    ) -> impl Iterator<Item = (EgressId, Option<Port>)> {
+        let of_interest = move |id: EgressId| egresses.contains(id) || plain_is == Some(id);
+        let paths = self
+            .paths()
+            .filter(move |(id, path)| of_interest(*id) && !path.is_dead());
+        paths.map(|(id, path)| (id, path.port()))
+    }
+
     /// The routes to choose from for a client and a class of content; `named` is the path in
     /// `policy.route`.
     pub(crate) fn candidates(
         &self,
         answer: Option<&Answer>,
         client: IpAddr,
-        class: &str,
+        (class, criterion): (&str, Criterion),
         mptcp: Mptcp,
         named: Option<&str>,
     ) -> Candidates {
@@ -220,13 +234,15 @@ impl State {
         let policy = verdicts.find(|verdict| verdict.is_for(client, class));
         let by_policy = policy.map_or(EgressSet::EMPTY, |policy| policy.backup);
         let backup = self.those(|path| path.backup);
+        let egresses = reach.paths.and(self.those(is_up));
+        let plain_is = reach.plain_is;
         Candidates {
-            plain_is: reach.plain_is,
-            plain_is_dead: reach
-                .plain_is
+            plain_is,
+            plain_is_dead: plain_is
                 .and_then(|id| self.path(id))
                 .is_some_and(Path::is_dead),
-            egresses: reach.paths.and(self.those(is_up)),
+            egresses,
+            room: Room::new(client, criterion, plain_is, self.ports(egresses, plain_is)),
             backup: backup.iter().chain(by_policy.iter()).collect(),
             mptcp,
             mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
@@ -251,7 +267,7 @@ fn is_up(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::egress::{EgressId, EgressNames, EgressSet, MAX_EGRESSES};
+    use hikyaku_core::egress::{Criterion, EgressId, EgressNames, EgressSet, MAX_EGRESSES};
     use serde_json::json;
 
     use super::State;
@@ -272,7 +288,13 @@ mod tests {
         let is_dead = |state: &State| {
             let mptcp = hikyaku_core::egress::Mptcp::None;
             state
-                .candidates(Some(&answer), client, "bulk", mptcp, None)
+                .candidates(
+                    Some(&answer),
+                    client,
+                    ("bulk", Criterion::Goodput),
+                    mptcp,
+                    None,
+                )
                 .plain_is_dead
         };
         assert!(!is_dead(&state));

@@ -2,10 +2,10 @@
 //! and unknown ones ignored, as that document asks for.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
-use hikyaku_core::egress::Mode;
+use hikyaku_core::egress::{self, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf::Prefix;
@@ -131,7 +131,7 @@ impl EgressState {
 }
 
 /// A way out of the AS.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Path {
     pub(crate) name: String,
     pub(crate) state: EgressState,
@@ -150,6 +150,11 @@ pub(crate) struct Path {
     /// Liveness by probes; `None` without them.
     #[serde(default)]
     pub(crate) probe: Option<Probe>,
+    /// Router ID of its border.
+    #[serde(default)]
+    border: Option<Ipv4Addr>,
+    #[serde(default)]
+    port: Option<Port>,
 }
 
 impl Path {
@@ -160,6 +165,52 @@ impl Path {
                 .probe
                 .as_ref()
                 .is_some_and(|probe| probe.state == "down")
+    }
+
+    /// The port by which it leaves the AS, where its border reports one.
+    pub(crate) fn port(&self) -> Option<egress::Port> {
+        let port = self.port.as_ref()?;
+        Some(egress::Port {
+            border: self.border?,
+            number: port.number,
+            price: port.price,
+            admitted: port.admitted.into(),
+            billed: port.billed.into(),
+            spare: port.spare,
+        })
+    }
+}
+
+/// A port with its room and its price.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Port {
+    number: u8,
+    price: f64,
+    admitted: PortShares,
+    billed: PortShares,
+    spare: f64,
+}
+
+/// Shares of clients by what content wants.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+struct PortShares {
+    goodput: f64,
+    stall: f64,
+    rtt: f64,
+}
+
+impl From<PortShares> for egress::PortShares {
+    fn from(shares: PortShares) -> Self {
+        let PortShares {
+            goodput,
+            stall,
+            rtt,
+        } = shares;
+        Self {
+            goodput,
+            stall,
+            rtt,
+        }
     }
 }
 
@@ -189,7 +240,7 @@ impl Policy {
 }
 
 /// Everything that events report.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) ready: bool,
     pub(crate) paths: Vec<Path>,
@@ -204,7 +255,7 @@ pub(crate) struct RouteChange {
 }
 
 /// An event of the agent's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AgentEvent {
     Snapshot(Snapshot),
     Path(Path),
@@ -328,12 +379,17 @@ mod tests {
         let path = r#"{"name":"transit-a","number":1,"state":"draining","reason":"x","since":"2026-11-22T09:00:00Z",
             "border":"192.0.2.1","peer":1,"sid":"2001:db8:b1:1::","mark":6815745,
             "addresses":["2001:db8:5::a1","198.51.100.161"],"backup":true,"table":10001,"mtu":1536,
+            "port":{"number":3,"kind":"transit","price":0.45,"admitted":{"goodput":0.5,"stall":1,"rtt":1},
+                "billed":{"goodput":0,"stall":0.25,"rtt":1},"spare":0.125},
             "routes":{"ipv6":200000,"ipv4":3},"drain":{"reason":"","since":"2026-11-22T09:00:00Z"}}"#;
         let Ok(AgentEvent::Path(read)) = AgentEvent::parse("path", path) else {
             panic!("a path is expected");
         };
         assert_eq!((read.state, read.mark), (EgressState::Draining, 6_815_745));
         assert_eq!((read.addresses.len(), read.backup), (2, true));
+        let port = read.port().unwrap();
+        assert_eq!((port.number, port.price, port.spare), (3, 0.45, 0.125));
+        assert_eq!((port.admitted.goodput, port.billed.stall), (0.5, 0.25));
         let snapshot = format!(
             r#"{{"ready":true,"paths":[{path}],"sessions":[],"policies":[{{"name":"p","order":-1,
             "clients":["2001:db9::/32"],"classes":[],"mode":"aggregated","paths":[],"backup":[]}}]}}"#

@@ -42,6 +42,14 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/epe-dead-border.toml"),
     ),
     (
+        "epe-capacity",
+        include_str!("../../../../experiments/epe-capacity.toml"),
+    ),
+    (
+        "epe-decay",
+        include_str!("../../../../experiments/epe-decay.toml"),
+    ),
+    (
         "epe-fail",
         include_str!("../../../../experiments/epe-fail.toml"),
     ),

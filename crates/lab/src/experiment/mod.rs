@@ -37,5 +37,5 @@ pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Borders, Change, Client, ClientKind, Control, Event, File,
     Filter, Flow, Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip, Spec, Then,
-    Traffic, Training, Transport, Workload,
+    Traffic, Training, Transport, Visitors, Workload,
 };

@@ -10,7 +10,9 @@ use super::error::{Fault, fault};
 use super::files::{LIVE_FILE, SiteFile};
 use super::link;
 use super::record::Links;
-use super::spec::{Arm, Backend, Borders, Client, Event, Kind, Pattern, Server, Spec, Traffic};
+use super::spec::{
+    Arm, Backend, Borders, Client, Event, Kind, Pattern, Server, Spec, Traffic, Visitors,
+};
 
 impl Spec {
     /// Returns the links of a cell by transit A and B, before any change.
@@ -92,6 +94,7 @@ impl Spec {
                 ("workload.traffic", workload.traffic.is_empty()),
                 ("workload.training", workload.training.is_none()),
                 ("workload.borders", workload.borders == Borders::Agents),
+                ("workload.visitors", workload.visitors.is_none()),
                 ("axes.pattern", !self.axes.contains_key(&Axis::Pattern)),
                 ("axes.traffic", !self.axes.contains_key(&Axis::Traffic)),
             ];
@@ -106,6 +109,11 @@ impl Spec {
             .is_some_and(|training| training.visits == 0)
         {
             return Err(fault("workload.training", "`visits` must be at least 1"));
+        }
+        if let Some(visitors) = &workload.visitors {
+            visitors
+                .check()
+                .map_err(|why| fault("workload.visitors", why))?;
         }
         if workload.traffic.is_empty() || names.len() < workload.traffic.len() {
             let why = "at least one is needed, each with a name of its own";
@@ -155,6 +163,21 @@ impl Pattern {
         match pausing.iter().all(|links| links.rate().is_some()) {
             true => Ok(()),
             false => Err("a link that pauses needs a `rate`, not a trace".to_owned()),
+        }
+    }
+}
+
+impl Visitors {
+    fn check(&self) -> Result<(), String> {
+        if !(1..=100).contains(&self.clients) {
+            return Err(format!(
+                "`clients` is {}: it must be 1 to 100",
+                self.clients
+            ));
+        }
+        match self.decay.is_empty() || !self.step.is_zero() {
+            true => Ok(()),
+            false => Err("`decay` needs a `step`".to_owned()),
         }
     }
 }

@@ -14,7 +14,7 @@ mod paths;
 
 pub use control::{Control, Measure, Routers};
 pub(crate) use paths::PAUSE;
-pub use paths::{Borders, Event, Pattern, Then, Traffic, Training};
+pub use paths::{Borders, Event, Pattern, Then, Traffic, Training, Visitors};
 
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -184,6 +184,8 @@ pub struct Workload {
     /// Of [`Kind::Paths`]: the programs that route on the borders.
     #[serde(default)]
     pub borders: Borders,
+    /// Of [`Kind::Paths`]: clients that visit over and over.
+    pub visitors: Option<Visitors>,
 }
 
 /// The kind of workload.

@@ -1,5 +1,7 @@
 //! The routes that sessions explore.
 
+use std::time::Duration;
+
 use super::Rules;
 use crate::choice::{Explorer, Proof};
 use crate::egress::{Criterion, Measure, Mptcp, Route, Singles};
@@ -27,6 +29,9 @@ impl Rules<'_> {
         if own < COMPARABLE || self.visit.is_experiment {
             return None;
         }
+        if let Some(route) = self.rechecked(steady) {
+            return Some(route);
+        }
         let place = match self.candidates.mptcp {
             // The connection was drawn when MPTCP was taken for it.
             Mptcp::Drawn => 0.0,
@@ -50,11 +55,27 @@ impl Rules<'_> {
         self.draw().one_of(options.singles.iter())
     }
 
+    /// A single route that is too little known to leave `steady` for, which has become worse a short time
+    /// ago. Samples of the others are older than that, and they may have become worse, too.
+    fn rechecked(&self, steady: Route) -> Option<Route> {
+        let declined = self.quality(steady).declined?;
+        if declined > RECHECKED || !self.draw().rechecks(self.policy) {
+            return None;
+        }
+        let options = self.explorable(steady).singles;
+        let unknown = options
+            .iter()
+            .filter(|route| !self.can_compare(*route, steady));
+        self.draw().one_of(unknown)
+    }
+
     /// The routes that may be explored by clients that have `steady` otherwise.
     pub(super) fn explorable(&self, steady: Route) -> Explorable {
         let is_worth = |route: &Route| *route != steady && self.is_worth_knowing(*route, steady);
         let several = Route::Aggregated;
-        let is_open = self.candidates.may_aggregate() && self.is_not_avoided(several);
+        let is_open = self.candidates.may_aggregate()
+            && self.is_not_avoided(several)
+            && self.candidates.room.is_everywhere();
         Explorable {
             several: is_open && is_worth(&several),
             singles: self.options().iter().filter(is_worth).collect(),
@@ -93,5 +114,7 @@ impl Rules<'_> {
     }
 }
 
+/// How long after a fall of its route's goodput a client looks at the others.
+const RECHECKED: Duration = Duration::from_secs(600);
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;

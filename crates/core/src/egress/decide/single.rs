@@ -27,8 +27,19 @@ impl Rules<'_> {
             };
             return (route, Reason::Barred(stalled));
         }
+        if !options.contains(current) && !self.has_room(current) {
+            let open = options.contains(usual).then_some(usual);
+            let route = open.unwrap_or_else(|| self.likeliest(options, usual));
+            let route = self
+                .cheapest(route, options)
+                .map_or(route, |(route, _)| route);
+            return (route, Reason::Barred(RouteBar::Full(current)));
+        }
         if let Some(better) = self.surely_better(current, options) {
             return better;
+        }
+        if let Some(cheaper) = self.cheapest(current, options) {
+            return cheaper;
         }
         let reason = if current == usual {
             self.why_usual(usual, options)
@@ -41,8 +52,8 @@ impl Rules<'_> {
         (current, reason)
     }
 
-    /// The single routes that have not stalled, without backups if there are others. All, where all have
-    /// stalled.
+    /// The single routes that have not stalled, without backups if there are others, and of these the ones
+    /// whose port has room, if one has. All, where all have stalled.
     pub(super) fn options(&self) -> Singles {
         let singles = self.candidates.singles();
         let works = |route: &Route| self.is_not_avoided(*route);
@@ -51,7 +62,10 @@ impl Rules<'_> {
             .iter()
             .filter(|route| !self.is_backup(*route))
             .collect();
-        let options = [primary, works].into_iter().find(|some| !some.is_empty());
+        let roomy = primary.iter().filter(|route| self.has_room(*route));
+        let options = [roomy.collect(), primary, works]
+            .into_iter()
+            .find(|some| !some.is_empty());
         options.unwrap_or(singles)
     }
 

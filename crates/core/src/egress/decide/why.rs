@@ -26,6 +26,8 @@ pub(in crate::egress) enum Verdict {
     },
     /// It is a backup, and others work.
     Backup,
+    /// Its port is full.
+    Full,
     /// It is not certain yet whether it is better.
     TooFewSamples {
         /// The less known of it and the route that it is compared with.
@@ -57,6 +59,7 @@ impl Verdict {
             Self::HeldBack => "hold_back",
             Self::Avoided { .. } => "avoided",
             Self::Backup => "backup",
+            Self::Full => "full",
             Self::TooFewSamples { .. } => "too_few_samples",
             Self::NotBetter { .. } => "not_better",
             Self::Stalling => "stalling",
@@ -72,6 +75,9 @@ impl Rules<'_> {
         }
         match decision.reason {
             Reason::Barred(RouteBar::Stalled { .. }) => self.against(route, decision.route, true),
+            Reason::Barred(RouteBar::Full(_) | RouteBar::Cheaper(_)) => {
+                self.against(route, decision.route, false)
+            }
             Reason::Only | Reason::Pinned(_) | Reason::Barred(_) => Verdict::RuledOut,
             Reason::HoldBack => Verdict::HeldBack,
             Reason::Explore(used) if route == used.arm => Verdict::Otherwise,
@@ -97,6 +103,9 @@ impl Rules<'_> {
         }
         if self.is_backup(route) && !self.options().contains(route) {
             return Verdict::Backup;
+        }
+        if route != Route::Aggregated && !self.has_room(route) && !self.options().contains(route) {
+            return Verdict::Full;
         }
         match self.gain(route, than, Proof::LowerBound) {
             Some(gain) if self.is_proof(gain, route, than) && stalling => Verdict::Stalling,

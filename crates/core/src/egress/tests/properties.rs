@@ -1,5 +1,6 @@
 //! Properties that hold whatever is seen.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,6 +10,7 @@ use super::{
     PolicyConfig, Route, RouteDecision, RouteObservation, Session, Wants, World, addr,
     decide_route,
 };
+use crate::egress::{Port, PortShares, Room};
 
 fn egress() -> impl Strategy<Value = EgressId> {
     (0u8..16).prop_map(|place| EgressId::new(place).unwrap())
@@ -36,6 +38,22 @@ prop_compose! {
     }
 }
 
+fn shares() -> impl Strategy<Value = PortShares> {
+    (0f64..=1.0).prop_map(|share| PortShares {
+        goodput: share,
+        stall: share,
+        rtt: share,
+    })
+}
+
+prop_compose! {
+    fn port()(
+        number in 1u8..4, price in 0f64..3.0, admitted in shares(), billed in shares(), spare in 0f64..=1.0,
+    ) -> Port {
+        Port { border: Ipv4Addr::LOCALHOST, number, price, admitted, billed, spare }
+    }
+}
+
 prop_compose! {
     fn candidates()(
         plain_is in proptest::option::of(egress()),
@@ -46,10 +64,14 @@ prop_compose! {
         mode in (0usize..4),
         allowed in prop_oneof![Just(EgressSet::ALL), egresses()],
         named in proptest::option::of(egress()),
+        ports in proptest::collection::vec((egress(), proptest::option::of(port())), 0..6),
     ) -> Candidates {
         let mode = [Mode::Adaptive, Mode::Plain, Mode::Steered, Mode::Aggregated][mode];
+        let room = Room::new(addr(CLIENT), Criterion::Goodput, plain_is, ports.into_iter());
         let mptcp = [Mptcp::None, Mptcp::Refused, Mptcp::Taken, Mptcp::Drawn][mptcp];
-        Candidates { plain_is, plain_is_dead, egresses, backup, mptcp, mode, allowed, named }
+        Candidates {
+            plain_is, plain_is_dead, egresses, backup, mptcp, mode, allowed, named, room,
+        }
     }
 }
 

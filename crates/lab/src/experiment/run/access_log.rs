@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use super::error::{Attempt, RunError};
 /// The fields of a line that matter here (`docs/logs.md`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Line {
-    /// The client's port.
+    /// The client's address and port.
+    #[serde(default)]
+    pub(super) client: Option<IpAddr>,
     port: u16,
     path: String,
     /// Whether every byte was acknowledged.
@@ -29,6 +32,12 @@ pub(super) struct Line {
     pub(super) app_limited: bool,
     /// Smallest round-trip time; 0 while unknown.
     pub(super) min_rtt_us: u64,
+    /// Smoothed round-trip time; 0 while unknown.
+    #[serde(default)]
+    pub(super) srtt_us: u64,
+    /// The egress route at the response's end, with the code of its reason.
+    pub(super) route: Option<String>,
+    pub(super) route_reason: Option<String>,
     pub(super) delivery_rate_bps: Option<u64>,
     /// The server's choice for the client.
     pub(super) congestion: Option<String>,
@@ -75,6 +84,31 @@ impl AccessLog {
             }
             if began.elapsed() >= timeout {
                 return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for as many lines of `path`, at most until `timeout` has passed, and returns them.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for`].
+    pub(super) fn wait_for_all(
+        &mut self,
+        count: usize,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<Vec<Line>, RunError> {
+        let began = Instant::now();
+        let mut lines = Vec::new();
+        loop {
+            while let Some(line) = self.next_line()? {
+                if line.path == path {
+                    lines.push(line);
+                }
+            }
+            if lines.len() >= count || began.elapsed() >= timeout {
+                return Ok(lines);
             }
             thread::sleep(Duration::from_millis(5));
         }

@@ -18,6 +18,8 @@ pub struct Pattern {
     pub then: Then,
     /// Event of transit A at that time.
     pub event: Option<Event>,
+    /// Whether the borders know the capacity of their ports: the rates of the links.
+    pub ports: bool,
 }
 
 /// An event in mid-transfer, on the path by transit A unless noted otherwise.
@@ -100,4 +102,32 @@ pub struct Training {
     pub size: ByteSize,
     /// Number of neighbours, at most 65,535.
     pub visits: u16,
+}
+
+/// Clients that load the first traffic's file over and over, in place of one that loads it once.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Visitors {
+    /// Number of clients, each a network of its own, 1 to 100.
+    pub clients: u16,
+    /// Time in which visits begin. The second half counts for the loads of the links.
+    #[serde(with = "duration")]
+    pub duration: Duration,
+    /// Time between a client's visits.
+    #[serde(default, with = "duration")]
+    pub pause: Duration,
+    /// Rates of the link by transit A, one after the other.
+    #[serde(default)]
+    pub decay: Vec<Rate>,
+    /// Time between two of them.
+    #[serde(default, with = "duration")]
+    pub step: Duration,
+}
+
+impl Visitors {
+    /// When the link by transit A becomes slower than `other`; `None` where it never does.
+    pub(crate) fn worse_at(&self, other: Rate) -> Option<Duration> {
+        let step = self.decay.iter().position(|rate| *rate < other)?;
+        Some(self.step * (step as u32 + 1))
+    }
 }

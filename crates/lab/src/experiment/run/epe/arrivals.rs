@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use super::super::error::{Attempt, RunError};
-use crate::experiment::record::Point;
+use super::super::measured::Measured;
+use crate::experiment::record::{Outcome, Point};
 
 /// A pipe into which a client writes its content, read as fast as that comes.
 #[derive(Debug)]
@@ -130,6 +131,23 @@ impl Arrivals {
 /// Rounds to a thousandth, the smallest relevant part of seconds and Mbit/s.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
+}
+
+/// Records the arrivals of content until its end, or until the client gave up after `took`.
+pub(super) fn record(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
+    if let Some(min) = arrivals.seconds().into_iter().reduce(f64::min) {
+        measured.metric("least_second_mbps", min);
+    }
+    if let Some(gap) = arrivals.longest_gap() {
+        let gap = match (measured.outcome, took) {
+            (Outcome::Complete, _) | (_, None) => gap,
+            // If the end never came, the time until giving up is a gap, too.
+            (_, Some(took)) => gap.max(took.saturating_sub(arrivals.last())),
+        };
+        measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
+    }
+    let goodput = arrivals.series(1.0);
+    measured.series.insert("goodput_mbps".to_owned(), goodput);
 }
 
 #[cfg(test)]

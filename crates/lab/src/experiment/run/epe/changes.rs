@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::error::RunError;
 use crate::experiment::record::Links;
-use crate::experiment::spec::{Event, PAUSE, Pattern};
+use crate::experiment::spec::{Event, PAUSE, Pattern, Visitors};
 use hikyaku_emulator::link::ChangePair;
 
 /// Returns the changes of `links` by a pattern. They come `at` after the start, and at its
@@ -60,6 +60,22 @@ pub(super) fn changes(
         }
     }
     Ok(changes)
+}
+
+/// Returns the changes of a link by transit A that decays while clients visit.
+pub(super) fn decay(visitors: &Visitors) -> [ChangePair; 2] {
+    let mut changes = [ChangePair::default(), ChangePair::default()];
+    for (step, rate) in (1..).zip(&visitors.decay) {
+        let patch = LinkPatch {
+            rate: Some((*rate).into()),
+            ..LinkPatch::default()
+        };
+        changes[0].down.push(Change {
+            at: visitors.step * step,
+            patch,
+        });
+    }
+    changes
 }
 
 /// Adds a change of both directions.

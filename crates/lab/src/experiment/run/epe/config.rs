@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Side;
 use crate::experiment::spec::Borders;
+use hikyaku_units::Rate;
 
 /// Address of the client.
 pub(crate) const CLIENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 1);
@@ -211,6 +212,14 @@ fn border(side: Side, borders: Borders) -> String {
          local_address = \"2001:db8:5::b{number}\"\n\
          [[peer]]\nname = \"{}\"\nnumber = 1\naddress = \"2001:db8:a{number}::1\"\nasn = {transit}\n",
         side.path()
+    )
+}
+
+/// The port of a border, whose link has this rate.
+pub(super) fn port(capacity: Rate) -> String {
+    let bits = capacity.bits_per_sec();
+    format!(
+        "[[port]]\nname = \"transit\"\nnumber = 1\ninterface = \"transit\"\ncapacity = \"{bits}bps\"\n"
     )
 }
 

@@ -14,6 +14,7 @@ mod origin;
 mod ready;
 mod session;
 mod side;
+mod visitors;
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use super::programs::{self, BGPD, EGRESS, ZEBRA, of_egress};
 use crate::experiment::spec::{Borders, Spec};
 use hikyaku_emulator::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
 use hikyaku_emulator::topology::{Network, TopologySpec};
+use hikyaku_units::Rate;
 
 pub(super) use api::Agent;
 pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};
@@ -62,6 +64,8 @@ pub(super) struct TestBed {
     egress: PathBuf,
     /// Directory of configurations, sockets, state and logs.
     directory: PathBuf,
+    /// Capacities of the borders' ports, where they know them.
+    ports: Option<[Option<Rate>; 2]>,
 }
 
 impl TestBed {
@@ -83,6 +87,7 @@ impl TestBed {
             network: Network::create(&spec)?,
             egress: of_egress(EGRESS)?,
             directory,
+            ports: None,
         };
         bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)?;
         for (node, text) in config::daemons(borders) {
@@ -177,7 +182,11 @@ impl TestBed {
 
     /// Starts the agent of a node, without waiting for it.
     fn start_agent(&mut self, node: &'static str, borders: Borders) -> Result<(), RunError> {
-        let text = config::agent(node, &self.socket(node), &self.directory, borders);
+        let mut text = config::agent(node, &self.socket(node), &self.directory, borders);
+        let side = Side::ALL.iter().position(|side| side.border() == node);
+        if let Some(rate) = side.and_then(|side| self.ports?[side]) {
+            text += &config::port(rate);
+        }
         let file = self.write(&format!("{node}.toml"), &text)?;
         let role = if node == "server" { "server" } else { "border" };
         let mut command = Command::new(&self.egress);
@@ -187,6 +196,27 @@ impl TestBed {
         let process = Process::start(self.node(node), &mut command, &log)?;
         self.agents.push((node, process));
         Ok(())
+    }
+
+    /// Has the borders know the capacities of their ports from now on, or forget them. Their agents
+    /// start anew where that is a change.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn set_ports(
+        &mut self,
+        ports: Option<[Option<Rate>; 2]>,
+        borders: Borders,
+    ) -> Result<(), RunError> {
+        if ports == self.ports {
+            return Ok(());
+        }
+        self.ports = ports;
+        for side in Side::ALL {
+            self.agents.retain(|(node, _)| *node != side.border());
+            self.start_agent(side.border(), borders)?;
+        }
+        self.wait_until_ready()
     }
 
     /// Returns the file of FlowStats' counts at the server's interface, as JSON lines.

@@ -18,15 +18,16 @@ use super::super::measured::Measured;
 use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
-use super::arrivals::{Arrivals, Pipe};
-use super::changes::changes;
+use super::arrivals::{self, Pipe};
+use super::changes::{changes, decay};
 use super::events::RunningEvent;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
+use super::visitors;
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
-use crate::experiment::record::{Links, Outcome, Run};
+use crate::experiment::record::{Links, Run};
 use crate::experiment::spec::{Arm, Event, Traffic};
 use hikyaku_emulator::link::ChangePair;
 
@@ -43,7 +44,11 @@ pub(crate) fn run(
     let Some(traffic) = spec.traffic(&job.cell) else {
         unreachable!("the experiment was checked: it has traffic");
     };
+    let links = spec.path_links(&job.cell).map_err(RunError::Arguments)?;
+    let knows_ports = spec.pattern(&job.cell).is_some_and(|pattern| pattern.ports);
+    let ports = knows_ports.then(|| links.each_ref().map(Links::rate));
     let bed = lane.test_bed(spec.workload.borders)?;
+    bed.set_ports(ports, spec.workload.borders)?;
     let arm = &spec.arms[job.arm];
     let origin = origin(bed, traffic, spec.training_file())?;
     let mut kind = experiment.server(&job.cell, arm);
@@ -56,7 +61,7 @@ pub(crate) fn run(
         shared,
         arm,
         traffic,
-        links: spec.path_links(&job.cell).map_err(RunError::Arguments)?,
+        links,
         flow_stats: FlowStats::new(&bed.flow_stats()),
         bed,
         server,
@@ -116,26 +121,12 @@ struct Sessions<'a> {
     server: Server,
 }
 
+/// Time that the server may take to log the last responses.
+const LOG_LIMIT: Duration = Duration::from_secs(10);
+
 /// Share of the time for which a client waited for a CPU, and the load's duration; `None` if a
 /// signal to stop came first.
 type Loaded = Option<(f64, Duration)>;
-
-/// Records the arrivals of content until its end, or until the client gave up after `took`.
-fn record_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
-    if let Some(min) = arrivals.seconds().into_iter().reduce(f64::min) {
-        measured.metric("least_second_mbps", min);
-    }
-    if let Some(gap) = arrivals.longest_gap() {
-        let gap = match (measured.outcome, took) {
-            (Outcome::Complete, _) | (_, None) => gap,
-            // If the end never came, the time until giving up is a gap, too.
-            (_, Some(took)) => gap.max(took.saturating_sub(arrivals.last())),
-        };
-        measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
-    }
-    let goodput = arrivals.series(1.0);
-    measured.series.insert("goodput_mbps".to_owned(), goodput);
-}
 
 /// Returns the address of a neighbour of the client, by number. The topology gives these to the
 /// client's node.
@@ -171,6 +162,7 @@ impl Sessions<'_> {
         let waited = self.server.waited();
         let loaded = match self.experiment.spec.training_file() {
             Some(file) if number < warmup => self.train(&file, &mut measured)?,
+            _ if self.experiment.spec.workload.visitors.is_some() => self.visit(&mut measured)?,
             _ => self.measure(&mut measured)?,
         };
         let Some((cpu_wait, took)) = loaded else {
@@ -230,10 +222,57 @@ impl Sessions<'_> {
         let began = OffsetDateTime::now_utc();
         let loaded = self.load(command, last, true, measured)?;
         if let Some(pipe) = pipe {
-            record_arrivals(&pipe.end()?, loaded.map(|(_, took)| took), measured);
+            arrivals::record(&pipe.end()?, loaded.map(|(_, took)| took), measured);
         }
         self.measure_paths(began, measured)?;
         Ok(loaded)
+    }
+
+    /// Has clients visit over and over, as [`Self::load`] does with one.
+    fn visit(&mut self, measured: &mut Measured) -> Result<Loaded, RunError> {
+        let spec = &self.experiment.spec;
+        let (Some(visitors), files) = (&spec.workload.visitors, spec.files(&self.job.cell)) else {
+            unreachable!("only a workload with visitors comes here");
+        };
+        let rates = self.links.each_ref().map(Links::rate);
+        self.bed.begin_changes(decay(visitors))?;
+        let log = self.file("client.log");
+        let delivered = || Side::ALL.map(|side| self.bed.link(side).delivered_bytes()[1]);
+        let ground = visitors::Ground {
+            netns: self.bed.node("client"),
+            stop: &self.shared.stop,
+            log: &log,
+            timeout: self.timeout(),
+        };
+        let (mut half, began) = (([0; 2], Instant::now()), Instant::now());
+        let command = |address: Ipv6Addr| {
+            let mut command = self.command(&files);
+            command.args(["--local", &address.to_string()]);
+            command
+        };
+        let halfway = || half = (delivered(), Instant::now());
+        let seen = visitors::visit(visitors, ground, command, halfway)?;
+        if seen.stopped {
+            return Ok(None);
+        }
+        let secs = half.1.elapsed().as_secs_f64();
+        for (i, side) in Side::ALL.into_iter().enumerate() {
+            let bits = (delivered()[i] - half.0[i]) as f64 * 8.0;
+            if let Some(rate) = rates[i] {
+                let load = bits / secs / rate.bits_per_sec() as f64;
+                measured.metric(&format!("load_percent.{}", side.path()), load);
+            }
+        }
+        let path = files
+            .first()
+            .map_or_else(String::new, |file| format!("/{}", file.name));
+        let lines = match &mut self.server.log {
+            Some(log) => log.wait_for_all(seen.count(), &path, LOG_LIMIT)?,
+            None => Vec::new(),
+        };
+        let worse_at = rates[1].and_then(|rate| visitors.worse_at(rate));
+        visitors::record(&seen, &lines, visitors, worse_at, measured);
+        Ok(Some((seen.cpu_wait, began.elapsed())))
     }
 
     /// Loads files. Returns the share of the time for which the client waited for a CPU, and the

@@ -1,0 +1,177 @@
+//! A route that becomes slower while it is used, beside one that does not.
+
+use super::{
+    AS, CLIENT, Criterion, Mptcp, PLAIN, Phase, Route, STEERED, World, addr, decide_route,
+};
+use crate::choice::{Session, Visit};
+use crate::egress::RouteObservation;
+use crate::policy::PolicyConfig;
+use hikyaku_units::mix::draw;
+use std::time::Duration;
+
+/// Visits of one client, whose goodput scatters.
+struct Visits {
+    world: World,
+    session: u32,
+    /// Standard deviation of goodput's logarithm.
+    sd: f64,
+    seed: u64,
+    last: Route,
+    moves: u32,
+}
+
+impl Visits {
+    fn new(seed: u64, sd: f64) -> Self {
+        let mut world = World::with(PolicyConfig {
+            holdback: 0.0,
+            ..PolicyConfig::default()
+        });
+        world.candidates.mptcp = Mptcp::None;
+        Self {
+            world,
+            session: 0,
+            sd,
+            seed,
+            last: PLAIN,
+            moves: 0,
+        }
+    }
+
+    /// A visit after some seconds, with the goodput of plain and of all others. Returns its route, and
+    /// counts moves between sessions that do not explore.
+    fn visit(&mut self, after: u64, plain: f64, other: f64) -> Route {
+        self.world.pass(after);
+        self.session += 1;
+        let view = self.world.table.view(addr(CLIENT), AS, self.world.now);
+        let visit = Visit::from(Session(self.session));
+        let wants = Criterion::Goodput.into();
+        let World {
+            candidates, policy, ..
+        } = &self.world;
+        let decision = decide_route(&view, wants, candidates, policy, visit, self.seed);
+        self.world.table.decided(addr(CLIENT), wants, &decision);
+        let mbps = if decision.route == PLAIN {
+            plain
+        } else {
+            other
+        };
+        let [a, b] = [0, 1].map(|n| draw([self.seed, self.session.into(), n, 5]));
+        let normal = (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos();
+        let rate = mbps * 1e6 * (self.sd * normal).exp();
+        let seen = RouteObservation {
+            bytes: 2_000_000,
+            duration: Duration::from_secs_f64(16e6 / rate),
+            phase: Phase::Startup,
+            rtt: Some(Duration::from_millis(20)),
+            packets_sent: 1400,
+            ..RouteObservation::default()
+        };
+        self.world.learn(CLIENT, decision.route, &seen);
+        if decision.reason.code() != "explore" {
+            self.moves += u32::from(decision.route != self.last);
+            self.last = decision.route;
+        }
+        decision.route
+    }
+}
+
+#[test]
+fn a_route_that_decays_is_left_within_two_minutes() {
+    // Steps of 20 s, as a queue that others fill.
+    let steps = [60.0, 50.0, 40.0, 30.0, 20.0, 14.0, 10.0, 8.0];
+    for every in [2, 4, 8] {
+        for sd in [0.2, 0.4] {
+            let (mut slowest, mut moves, mut most) = (0, 0, 0);
+            for seed in 0..20 {
+                let mut visits = Visits::new(seed, sd);
+                for _ in 0..400 {
+                    visits.visit(60, 60.0, 20.0);
+                }
+                assert_eq!(visits.last, PLAIN, "{seed}");
+                visits.moves = 0;
+                let mut left_after = None;
+                for at in (0..600).step_by(every) {
+                    let step = (at / 20).min(steps.len() - 1);
+                    visits.visit(every as u64, steps[step], 20.0);
+                    if visits.last != PLAIN && left_after.is_none() {
+                        left_after = Some(at);
+                    }
+                }
+                // It is worse from the sixth step on.
+                let after = left_after.map_or(600, |at| at.saturating_sub(100));
+                slowest = slowest.max(after);
+                moves += visits.moves;
+                most = most.max(visits.moves);
+            }
+            let what = format!("a visit each {every} s, scattering by {sd}");
+            // Two minutes, or two dozen visits where these are rarer.
+            assert!(slowest <= 120.max(24 * every), "{what}: {slowest} s");
+            // One is needed. While the routes are alike, chance may add some there and back.
+            assert!(
+                moves <= 40 && most <= 6,
+                "{what}: {moves} moves in 20 runs, {most} in one"
+            );
+        }
+    }
+}
+
+#[test]
+fn where_all_routes_become_slower_the_client_moves_once_at_most() {
+    for seed in 0..20 {
+        let mut visits = Visits::new(seed, 0.3);
+        for _ in 0..400 {
+            visits.visit(60, 60.0, 50.0);
+        }
+        let steady = visits.last;
+        visits.moves = 0;
+        for _ in 0..200 {
+            visits.visit(5, 15.0, 12.5);
+        }
+        assert!(
+            visits.moves <= 2,
+            "{} moves of seed {seed} from {steady:?}",
+            visits.moves
+        );
+    }
+}
+
+#[test]
+fn noise_moves_nobody_to_and_fro() {
+    let mut moves = 0;
+    for seed in 0..10 {
+        let mut visits = Visits::new(seed, 0.5);
+        for _ in 0..2_000 {
+            visits.visit(30, 40.0, 40.0);
+        }
+        moves += visits.moves;
+    }
+    assert!(
+        moves <= 60,
+        "{moves} moves in 20,000 visits of equal routes"
+    );
+}
+
+#[test]
+fn the_explanation_has_the_decline() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 60, 20);
+    world.see(CLIENT, STEERED, 8, 20, 20);
+    let quality = |world: &World| {
+        let view = world.table.view(addr(CLIENT), AS, world.now);
+        *view.quality(PLAIN, world.candidates.plain_is)
+    };
+    assert_eq!(quality(&world).declined, None);
+    for _ in 0..8 {
+        world.pass(10);
+        world.see(CLIENT, PLAIN, 1, 6, 20);
+    }
+    world.pass(40);
+    let declined = quality(&world).declined.unwrap();
+    assert!(declined >= Duration::from_secs(40) && declined < Duration::from_secs(110));
+    let goodput = quality(&world).goodput(Phase::Startup).unwrap().mbps();
+    assert!(goodput < 8.0, "{goodput} Mbit/s");
+    // Samples of the other are older than that.
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+    world.see(CLIENT, STEERED, 3, 20, 20);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
+}
