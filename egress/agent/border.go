@@ -39,7 +39,7 @@ type Border struct {
 	torn map[string]*time.Timer
 	// devices makes the devices of further peers.
 	devices *host
-	// byName has what is known of peers, for callers that cannot wait for the mutex.
+	// byName has the state of peers, for callers that cannot wait for the mutex.
 	byName sync.Map
 	// shut has the routes of the SIDs that peerDown has shut, by the peer's name.
 	shut sync.Map
@@ -264,7 +264,7 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	}
 }
 
-// known is what peerDown needs of a peer.
+// known is a peer, as peerDown needs it.
 type known struct {
 	config *config.Peer
 	// drops are the routes that close its SIDs.
