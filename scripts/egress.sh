@@ -75,9 +75,12 @@ run_tests() {
     local log=$BUILD/egress-test.log status=0
     mkdir -p "$BUILD"
     ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
+    # The edge server is that of Rust's tests, where they have been built.
+    local edge=${CARGO_TARGET_DIR:-$PWD/target}/debug/hikyaku
+    [[ ! -x $edge ]] || export HIKYAKU_EDGE_SERVER=$edge
     # Two packages at a time, most of which wait for daemons in namespaces of their own.
     # The agents that tests start have the race detector, too.
-    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -v "$2" "$1") >"$log" 2>&1 || status=$?
+    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -timeout 25m -v "$2" "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
         # The failed program has just printed its error.

@@ -7,13 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hikyaku/egress/config"
 )
 
 // hostWatch follows the settings and links of a border's machine that packets to SIDs need.
 // Other software changes them without a word to the agent.
+//
+// The engine's lock guards it.
 type hostWatch struct {
 	sysctls []sysctl
-	// trouble are sentences for the operator; the engine's lock guards it.
+	// trouble are sentences for the operator.
 	trouble []string
 }
 
@@ -29,7 +33,8 @@ func (b *Border) watchHost(ctx context.Context) {
 	}
 	defer d.close()
 	look := func() {
-		trouble := append(b.checkSysctls(), b.checkLinks(d)...)
+		c := b.current()
+		trouble := append(b.checkSysctls(c), checkLinks(c, d)...)
 		var changed bool
 		b.locked(func() { changed, b.host.trouble = !slices.Equal(b.host.trouble, trouble), trouble })
 		if changed {
@@ -42,13 +47,15 @@ func (b *Border) watchHost(ctx context.Context) {
 
 // checkSysctls sets sysctls back that others have changed. Where the agent may not, it returns
 // them as sentences.
-func (b *Border) checkSysctls() (trouble []string) {
-	for _, s := range b.host.sysctls {
+func (b *Border) checkSysctls(c *config.Border) (trouble []string) {
+	var wanted []sysctl
+	b.locked(func() { wanted = b.host.sysctls })
+	for _, s := range wanted {
 		value, err := os.ReadFile(s.path())
 		if err != nil || strings.TrimSpace(string(value)) == s.value {
 			continue // without its interface it is not there: that is a trouble of its own
 		}
-		if b.config.Kernel.SetSysctls {
+		if c.Kernel.SetSysctls {
 			if err = os.WriteFile(s.path(), []byte(s.value), 0); err == nil {
 				b.log.Warn("others have changed a sysctl; it is set back", "sysctl", s.key, "value", s.value)
 				continue
@@ -61,14 +68,14 @@ func (b *Border) checkSysctls() (trouble []string) {
 }
 
 // checkLinks returns which of the configured interfaces are down.
-func (b *Border) checkLinks(d *devices) (trouble []string) {
-	for _, name := range b.config.SRv6.Interfaces {
+func checkLinks(c *config.Border, d *devices) (trouble []string) {
+	for _, name := range c.SRv6.Interfaces {
 		if _, up, err := d.state(name); err != nil || !up {
 			trouble = append(trouble, fmt.Sprintf("the interface %s (srv6.interfaces) is down: servers' packets do not come in by it", name))
 		}
 	}
-	for i := range b.config.Peers {
-		p := &b.config.Peers[i]
+	for i := range c.Peers {
+		p := &c.Peers[i]
 		name := p.Interface
 		if name == "" {
 			name = p.Address.Zone()

@@ -179,7 +179,7 @@ func (b *Border) watchAddresses(ctx context.Context) {
 	defer d.close()
 	for ctx.Err() == nil {
 		if b.main.Known(kernel.IPv6) {
-			addresses := d.addresses(b.config.SRv6.Interfaces)
+			addresses := d.addresses(b.current().SRv6.Interfaces)
 			b.post(ctx, func(context.Context) { b.locked(func() { b.planner.SetAddresses(addresses) }) })
 		}
 		sleep(ctx, resolveInterval)

@@ -16,6 +16,12 @@ func peerName(p *config.Peer) string { return p.Name }
 
 func (b *Border) present() *config.File { return &config.File{Border: b.config} }
 
+// current returns the configuration to callers outside of the loop.
+func (b *Border) current() (c *config.Border) {
+	b.locked(func() { c = b.config })
+	return c
+}
+
 // reconfiguration returns the steps for other peers and reflectors. A changed peer is removed and
 // added, unless its session and its state in the kernel stay as they are.
 func (b *Border) reconfiguration(file *config.File) ([]step, error) {
@@ -149,9 +155,11 @@ func (b *Border) equip(ctx context.Context, p *config.Peer) error {
 		if lookup == border.ByTable {
 			return nil
 		}
-		if err := b.devices.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
+		wanted := b.sysctls()
+		if err := b.devices.sysctls(b.config.Kernel.SetSysctls, wanted); err != nil {
 			return err
 		}
+		b.locked(func() { b.host.sysctls = wanted })
 		return b.makeDevices(p)
 	})
 }

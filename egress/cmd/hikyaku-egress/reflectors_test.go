@@ -66,6 +66,7 @@ func (l *lab) downs(socket string) (end func() []string) {
 	watching, stop := context.WithCancel(context.Background())
 	seen := make(chan []string, 1)
 	begun := make(chan struct{})
+	wait := begun
 	go func() {
 		var names []string
 		for event, err := range api.NewClient(socket).Events(watching) {
@@ -80,7 +81,6 @@ func (l *lab) downs(socket string) (end func() []string) {
 		}
 		seen <- names
 	}()
-	wait := begun
 	<-wait
 	return func() []string {
 		stop()

@@ -261,11 +261,11 @@ func TestInterfaces(t *testing.T) {
 
 // TestRemovalByHand kills both agents and does what the guide says to remove the rest.
 func TestRemovalByHand(t *testing.T) {
-	unit, err := os.ReadFile("../../../conf/hikyaku-egress@.service")
+	guide, err := os.ReadFile("../../../docs/egress-deploy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)```sh\n(ip -6 rule flush.*?)```").FindSubmatch(unit)
+	found := regexp.MustCompile("(?s)```sh\n(ip -6 rule flush.*?)```").FindSubmatch(guide)
 	if found == nil {
 		t.Fatal("the guide has no commands that remove what a killed agent has left")
 	}
