@@ -70,6 +70,7 @@ fn decode(
 fn encode(config: DecoderConfig, events: &[u8]) {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 300,
+        max_blocked_streams: u64::MAX,
     });
     encoder.set_peer_settings(config.max_table_capacity, config.max_blocked_streams);
     let mut decoder = Decoder::new(DecoderConfig {

@@ -16,7 +16,8 @@ use http_body_util::BodyExt;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-fn endpoints() -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
+/// Endpoints of a server, and of a client with this connection window in bytes.
+fn endpoints(window: u32) -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -41,9 +42,11 @@ fn endpoints() -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let mut client = quinn::Endpoint::client(any).unwrap();
-    client.set_default_client_config(quinn::ClientConfig::new(Arc::new(
-        QuicClientConfig::try_from(tls).unwrap(),
-    )));
+    let mut transport = quinn::TransportConfig::default();
+    transport.receive_window(window.into());
+    let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    config.transport_config(Arc::new(transport));
+    client.set_default_client_config(config);
     let address = server.local_addr().unwrap();
     (server, client, address)
 }
@@ -54,7 +57,15 @@ where
     F: Fn(Incoming) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let (server, client, address) = endpoints();
+    connect_with(1 << 20, answer).await
+}
+
+async fn connect_with<F, Fut>(window: u32, answer: F) -> (Client, quinn::Connection)
+where
+    F: Fn(Incoming) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (server, client, address) = endpoints(window);
     tokio::spawn(async move {
         let quic = server.accept().await.unwrap().await.unwrap();
         let mut http = Server::new(quic, Config::default());
@@ -117,6 +128,37 @@ async fn bodies_arrive_whole_in_both_directions() {
     assert_eq!(body.len(), 1_300_000);
     assert!(body[..300_000].iter().all(|&b| b == 1) && body[300_000..].iter().all(|&b| b == 2));
     assert_eq!(acknowledged.await.unwrap(), None, "not stopped");
+}
+
+/// RFC 9204 §2.1.3: instructions that QUIC's flow control holds back while the content of a response
+/// uses up the connection's window must not be needed to read that response.
+#[tokio::test]
+async fn responses_that_fill_the_window_do_not_wait_for_qpack_s_instructions() {
+    const WINDOW: u32 = 32 * 1024;
+    let content = Bytes::from(vec![7; 4 * WINDOW as usize]);
+    let length = content.len();
+    let (client, _quic) = connect_with(WINDOW, move |request| {
+        let content = content.clone();
+        async move {
+            let mut sending = request.sending;
+            let mut headers = HeaderMap::new();
+            headers.insert(
+                "x-repeated",
+                "a line for the dynamic table".parse().unwrap(),
+            );
+            sending.head(StatusCode::OK, &headers).unwrap();
+            sending.data(content).await.unwrap();
+            let _ = sending.finish().await.unwrap().await;
+        }
+    })
+    .await;
+    for _ in 0..4 {
+        let (sending, mut receiving) = begin(&client).await;
+        let _ = sending.finish().await.unwrap();
+        receiving.head().await.unwrap();
+        let body = receiving.collect().await.unwrap().to_bytes();
+        assert_eq!(body.len(), length);
+    }
 }
 
 #[tokio::test]

@@ -65,6 +65,10 @@ impl Config {
     pub(super) fn encoder(&self) -> EncoderConfig {
         EncoderConfig {
             max_table_capacity: self.encoder_table_capacity,
+            // A response's content may use up the connection's flow control before the insertions
+            // that its head needs have left. The peer then waits for them, and gives no more credit:
+            // the deadlock of RFC 9204 §2.1.3.
+            max_blocked_streams: 0,
         }
     }
 }

@@ -11,11 +11,14 @@ use super::prefix::Prefix;
 use super::recent_lines::RecentLines;
 use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, static_table};
 
-/// The memory limit of an encoder.
+/// The limits of an encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncoderConfig {
     /// Capacity of the dynamic table in bytes, if the peer permits as much; 0 for none.
     pub max_table_capacity: u64,
+    /// Streams whose sections may refer to insertions that the peer has not acknowledged, if the peer
+    /// permits as many (RFC 9204 §2.1.2). With 0 no section ever waits for the encoder stream.
+    pub max_blocked_streams: u64,
 }
 
 /// Encodes the field sections of one connection.
@@ -31,7 +34,7 @@ pub struct Encoder {
     table: DynamicTable,
     /// The peer's `SETTINGS_QPACK_MAX_TABLE_CAPACITY`, in bytes.
     peer_max_capacity: u64,
-    /// The peer's `SETTINGS_QPACK_BLOCKED_STREAMS`.
+    /// The smaller of the own limit and the peer's `SETTINGS_QPACK_BLOCKED_STREAMS`.
     max_blocked_streams: u64,
     /// The number of insertions that the peer has acknowledged (RFC 9204 §2.1.4).
     known_received: u64,
@@ -79,7 +82,7 @@ impl Encoder {
     /// sends SETTINGS once.
     pub fn set_peer_settings(&mut self, max_table_capacity: u64, max_blocked_streams: u64) {
         self.peer_max_capacity = max_table_capacity;
-        self.max_blocked_streams = max_blocked_streams;
+        self.max_blocked_streams = self.config.max_blocked_streams.min(max_blocked_streams);
         let capacity = self.config.max_table_capacity.min(max_table_capacity);
         if capacity > 0 {
             self.table.set_capacity(capacity);

@@ -95,6 +95,7 @@ fn the_decoder_follows_the_examples_of_appendix_b() {
 fn the_encoder_writes_the_examples_of_appendix_b() {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 4096,
+        max_blocked_streams: u64::MAX,
     });
     encoder.set_peer_settings(220, 2);
     let encode = |encoder: &mut Encoder, stream_id, fields: &[(&str, &str)]| {

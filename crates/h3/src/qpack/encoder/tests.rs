@@ -7,6 +7,7 @@ const ALT_SVC: (&str, &str) = ("x-alt", "h3=443");
 fn encoder(capacity: u64, max_blocked_streams: u64) -> Encoder {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 4096,
+        max_blocked_streams: u64::MAX,
     });
     encoder.set_peer_settings(capacity, max_blocked_streams);
     encoder.take_output();
@@ -37,6 +38,7 @@ fn stored(encoder: &mut Encoder, fields: &[(&str, &str)]) {
 fn nothing_is_inserted_before_the_settings() {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 4096,
+        max_blocked_streams: u64::MAX,
     });
     for _ in 0..3 {
         let section = encode(&mut encoder, 0, &[(":status", "200"), ("a", "b")]);
@@ -56,6 +58,7 @@ fn capacities_are_the_smaller_ones() {
     for &(name, own, peer, want) in cases {
         let mut encoder = Encoder::new(EncoderConfig {
             max_table_capacity: own,
+            max_blocked_streams: u64::MAX,
         });
         encoder.set_peer_settings(peer, 0);
         assert_eq!(encoder.take_output(), hex(want), "{name}");
@@ -66,6 +69,7 @@ fn capacities_are_the_smaller_ones() {
 fn the_required_insert_count_wraps_by_the_maximum_of_the_peer() {
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 100,
+        max_blocked_streams: u64::MAX,
     });
     encoder.set_peer_settings(64, 1);
     for number in 0..4 {
@@ -79,6 +83,7 @@ fn the_required_insert_count_wraps_by_the_maximum_of_the_peer() {
     );
     let mut encoder = Encoder::new(EncoderConfig {
         max_table_capacity: 70,
+        max_blocked_streams: u64::MAX,
     });
     encoder.set_peer_settings(96, 1);
     for number in 0..8 {

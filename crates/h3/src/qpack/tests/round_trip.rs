@@ -49,6 +49,7 @@ impl Connection {
     fn new(own_capacity: u64, peer_capacity: u64, max_blocked_streams: u64) -> Self {
         let mut encoder = Encoder::new(EncoderConfig {
             max_table_capacity: own_capacity,
+            max_blocked_streams: u64::MAX,
         });
         encoder.set_peer_settings(peer_capacity, max_blocked_streams);
         Self {
