@@ -16,8 +16,8 @@ use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, stat
 pub struct EncoderConfig {
     /// Capacity of the dynamic table in bytes, if the peer permits as much; 0 for none.
     pub max_table_capacity: u64,
-    /// Streams whose sections may refer to insertions that the peer has not acknowledged, if the peer
-    /// permits as many (RFC 9204 §2.1.2). With 0 no section ever waits for the encoder stream.
+    /// Streams whose sections may refer to insertions without acknowledgment (RFC 9204 §2.1.2), if the
+    /// peer permits as many. With 0 no section ever waits for the encoder stream.
     pub max_blocked_streams: u64,
 }
 
