@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use hikyaku_core::client::sample::{Observation, TransportSample};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
@@ -23,7 +22,7 @@ use crate::egress::Egress;
 use crate::events::Event;
 use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
-use crate::part::Part;
+use crate::part::{Part, Whole};
 use crate::secrets::Secrets;
 use crate::sections::{AccessTarget, Limits, Timeouts};
 use crate::serve::{Service, Site};
@@ -70,21 +69,21 @@ pub(crate) fn rules(policy: &PolicyConfig) -> clients::Rules {
 }
 
 /// A value in force, which can be replaced.
-pub(crate) type InForce<T> = Arc<ArcSwap<Arc<T>>>;
+pub(crate) type InForce<T> = Whole<Arc<T>>;
 
 /// Puts a value into force.
-pub(crate) fn in_force<T>(value: T) -> InForce<T> {
-    Arc::new(ArcSwap::from_pointee(Arc::new(value)))
+pub(crate) fn in_force<T: Send + Sync + 'static>(value: T) -> InForce<T> {
+    Whole::new(Arc::new(value))
 }
 
 /// A view of the value in force.
 pub(crate) fn part<T: Send + Sync + 'static>(in_force: &InForce<T>) -> Part<T> {
-    Part::of(in_force, |value: &Arc<T>| value)
+    in_force.part(|value| value)
 }
 
 /// Puts another value into force.
-pub(crate) fn replace<T>(in_force: &InForce<T>, value: T) {
-    in_force.store(Arc::new(Arc::new(value)));
+pub(crate) fn replace<T: Send + Sync + 'static>(in_force: &InForce<T>, value: T) {
+    in_force.replace(Arc::new(value));
 }
 
 /// TLS of TCP and of QUIC with a certificate of their own, and the secrets that both use.

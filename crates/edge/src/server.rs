@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use hikyaku_units::arm::Congestion;
 use quinn::{Endpoint, TokioRuntime, VarInt};
 use tokio::net::TcpListener;
@@ -25,7 +24,7 @@ use crate::config::{Config, ConfigError};
 use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::marked::MarkedSocket;
 use crate::metrics::add;
-use crate::part::Part;
+use crate::part::{Part, Whole};
 use crate::secrets::{self, NoRandomness, Secrets};
 use crate::serve::{QuicError, QuicListener, Site, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
@@ -87,7 +86,7 @@ pub enum ServerError {
 /// A running server.
 pub struct Server {
     /// All that a reload replaces. The parts of the server read theirs from it.
-    in_force: Arc<ArcSwap<InForce>>,
+    in_force: Whole<InForce>,
     kept: Kept,
     shared: Arc<Shared>,
     site: Arc<Site>,
@@ -113,7 +112,7 @@ impl Server {
         config.policy.validate()?;
         raise_descriptor_limit();
         let known = Known::load(config)?;
-        let config = &known.in_force.load_full().config;
+        let config = &known.in_force.load().config;
         let sockets = Sockets::bind(config, known.egress.as_deref())?;
         let secrets = Arc::clone(&known.secrets);
         let (mut server, store) = Self::of(known, &sockets);
@@ -129,12 +128,12 @@ impl Server {
         let listeners = &sockets.listeners;
         let admin_address = sockets.admin.first();
         let (in_force, kept) = (known.in_force, known.kept);
-        let terms = Part::of(&in_force, |in_force: &InForce| &in_force.terms);
+        let terms = in_force.part(|all| &all.terms);
         let shared = Arc::new(Shared::new(known.clock, known.clients, known.egress, terms));
-        let service = Part::of(&in_force, |in_force: &InForce| &in_force.service);
+        let service = in_force.part(|all| &all.service);
         let site = Site::new(Arc::clone(&shared), Arc::clone(&kept.controls), service);
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let settings = Part::of(&in_force, |in_force: &InForce| &in_force.admin);
+        let settings = in_force.part(|all| &all.admin);
         let admin = admin_of(&site, Arc::clone(&kept.certificate), addresses, settings);
         let state = in_force.load().config.state.dir.clone();
         let server = Self {
@@ -215,7 +214,7 @@ impl Server {
         let quic = QuicListener {
             endpoint: endpoint.clone(),
             local: address,
-            config: Part::of(&self.in_force, |in_force: &InForce| &in_force.quic),
+            config: self.in_force.part(|all| &all.quic),
             site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
             handshakes: Arc::default(),
@@ -230,7 +229,7 @@ impl Server {
         let acceptor = TcpAcceptor {
             listener: tokio::net::TcpListener::from_std(listener)?,
             refused,
-            tls: Part::of(&self.in_force, |in_force: &InForce| &in_force.tcp_tls),
+            tls: self.in_force.part(|all| &all.tcp_tls),
             site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
         };
@@ -299,7 +298,7 @@ impl Server {
         // The last that can fail; from here on everything is put into force.
         self.kept.certificate.reload(&self.kept.provider)?;
         set_floor(&self.kept.controls, &in_force.config.policy);
-        self.in_force.store(Arc::new(in_force));
+        self.in_force.replace(in_force);
         self.site.reloaded();
         if let Some(egress) = &self.shared.egress {
             egress.reloaded();

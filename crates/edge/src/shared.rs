@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::access::DynGuard;
 use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
 
@@ -13,7 +12,7 @@ use crate::clock::Clock;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::metrics::Metrics;
-use crate::part::Part;
+use crate::part::{Look, Part};
 use crate::sections::Limits;
 use crate::shards::Shards;
 
@@ -75,7 +74,7 @@ impl Shared {
     }
 
     /// The terms in force.
-    pub(crate) fn terms(&self) -> DynGuard<Arc<Terms>> {
+    pub(crate) fn terms(&self) -> Look<'_, Arc<Terms>> {
         self.terms.load()
     }
 

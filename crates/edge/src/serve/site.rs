@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::access::DynGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::turns::Turns;
@@ -13,7 +12,7 @@ use crate::live::LiveConnections;
 use crate::marked::Marks;
 use crate::measure::Terms;
 use crate::metrics::Refusal;
-use crate::part::Part;
+use crate::part::{Look, Part};
 use crate::qlog::Traces;
 use crate::sections::{Limits, Timeouts};
 use crate::shards::Shards;
@@ -82,7 +81,7 @@ impl Site {
     }
 
     /// The content and limits in force.
-    pub(crate) fn service(&self) -> DynGuard<Arc<Service>> {
+    pub(crate) fn service(&self) -> Look<'_, Arc<Service>> {
         self.service.load()
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 
 use super::ServerError;
@@ -14,7 +13,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::listen::Listener;
-use crate::part::Part;
+use crate::part::Whole;
 use crate::secrets::Secrets;
 use crate::serve::QuicKeys;
 use crate::store::{Store, StoreError};
@@ -25,7 +24,7 @@ pub(super) struct Known {
     pub(super) clock: Clock,
     pub(super) kept: Kept,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) in_force: Arc<ArcSwap<InForce>>,
+    pub(super) in_force: Whole<InForce>,
     pub(super) clients: Clients,
     pub(super) egress: Option<Arc<Egress>>,
     /// `None` without one; the error may pass.
@@ -49,7 +48,7 @@ impl Known {
         };
         let in_force = InForce::new(config, &kept, None)?;
         set_floor(&kept.controls, &in_force.config.policy);
-        let in_force = Arc::new(ArcSwap::from_pointee(in_force));
+        let in_force = Whole::new(in_force);
         let clock = Clock::start();
         let (clients, egress) = memory(&in_force, store.as_ref(), clock);
         Ok(Self {
@@ -66,16 +65,16 @@ impl Known {
 
 /// The knowledge of clients and of their routes, with the records of the store.
 fn memory(
-    in_force: &Arc<ArcSwap<InForce>>,
+    in_force: &Whole<InForce>,
     store: Option<&Result<Store, StoreError>>,
     clock: Clock,
 ) -> (Clients, Option<Arc<Egress>>) {
     let now = in_force.load();
     let config = &now.config;
     let (max, journal) = (config.limits.clients, store.is_some());
-    let rules = Part::of(in_force, |in_force: &InForce| &in_force.clients);
+    let rules = in_force.part(|all| &all.clients);
     let clients = Clients::new(rules, max, journal, clock);
-    let rules = Part::of(in_force, |in_force: &InForce| &in_force.egress);
+    let rules = in_force.part(|all| &all.egress);
     let egress = Egress::new(&config.egress, config.mptcp, rules, journal, clock);
     if let (Some(dir), Some(store)) = (&config.state.dir, store) {
         load_store(dir, store, &clients, egress.as_deref());
