@@ -60,22 +60,7 @@ fn quic_clients_learn_at_once_of_a_crash() {
     let site = Site::new(&[("index.html", b"start")]);
     let state = tempfile::tempdir().unwrap();
     let args = [site.path(), "--state", state.path().to_str().unwrap()];
-    let listen = [
-        "--listen",
-        "127.0.0.1:0",
-        "--listen",
-        "[::1]:0",
-        "--listen",
-        "[::]:0",
-    ];
-    let mut server = Server::start(&[&args[..], &listen].concat());
-    let wildcard = server.addresses[2].port();
-    let addresses = [
-        server.addresses[0],
-        server.addresses[1],
-        (std::net::Ipv4Addr::LOCALHOST, wildcard).into(),
-        (std::net::Ipv6Addr::LOCALHOST, wildcard).into(),
-    ];
+    let (mut server, addresses) = Server::start_on_all(&args);
     let (_restarted, ends) = ends_after_a_crash(&mut server, &addresses, &args);
     for (address, end) in addresses.iter().zip(ends) {
         assert_eq!(end, Some(quinn::ConnectionError::Reset), "{address}");

@@ -15,7 +15,7 @@ pub mod upstream;
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -156,6 +156,25 @@ impl Server {
             }
         }
         panic!("no port is free on TCP and UDP");
+    }
+
+    /// Starts a server on an address of each family and on the wildcard of both. Also returns the four
+    /// addresses by which it is reached.
+    #[track_caller]
+    pub fn start_on_all(args: &[&str]) -> (Self, [SocketAddr; 4]) {
+        let listen = ["127.0.0.1:0", "[::1]:0", "[::]:0"].map(|address| ["--listen", address]);
+        let server = Self::start(&[args, listen.as_flattened()].concat());
+        let [v4, v6, wildcard] = server.addresses[..] else {
+            panic!("three addresses are listened on: {:?}", server.addresses);
+        };
+        let port = wildcard.port();
+        let reached = [
+            v4,
+            v6,
+            (Ipv4Addr::LOCALHOST, port).into(),
+            (Ipv6Addr::LOCALHOST, port).into(),
+        ];
+        (server, reached)
     }
 
     /// Starts a server. Returns its standard error if it ends at once.

@@ -11,34 +11,14 @@ fn every_listen_address_is_served_over_every_version() {
         return;
     }
     let site = Site::new(&[("index.html", PAGE)]);
-    let args = [
-        site.path(),
-        "--listen",
-        "127.0.0.1:0",
-        "--listen",
-        "[::1]:0",
-        "--listen",
-        "[::]:0",
-    ];
-    let server = Server::start(&args);
-    assert_eq!(server.addresses.len(), 3);
-    let mut urls: Vec<String> = server.addresses[..2]
-        .iter()
-        .map(|address| format!("https://{address}/"))
-        .collect();
-    // The wildcard takes both families.
-    let port = server.addresses[2].port();
-    urls.extend([
-        format!("https://127.0.0.1:{port}/"),
-        format!("https://[::1]:{port}/"),
-    ]);
-    for url in &urls {
+    let (_server, addresses) = Server::start_on_all(&[site.path()]);
+    for url in addresses.map(|address| format!("https://{address}/")) {
         for (option, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
-            let output = curl(&[option, "-w", "%{http_version}", url]);
+            let output = curl(&[option, "-w", "%{http_version}", &url]);
             let want = [PAGE, version.as_bytes()].concat();
             assert_eq!(output.stdout, want, "{url} {option}");
         }
-        let records = get(&["--http", "3", url]);
+        let records = get(&["--http", "3", &url]);
         assert_eq!(records[0]["status"], 200, "{url}: {records:?}");
         assert_eq!(records[0]["body_bytes"], PAGE.len(), "{url}");
     }

@@ -3,6 +3,8 @@
 
 mod changes;
 mod codings;
+#[path = "../common/mod.rs"]
+mod common;
 mod conditions;
 mod listing;
 mod ranges;

@@ -7,17 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use hikyaku_content::{
-    Body, Content, ErrorReason, Files, FilesConfig, Peer, RequestBody, omit_content,
-};
+use hikyaku_content::{Body, Content, ErrorReason, Files, FilesConfig};
 use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Empty};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http_body_util::BodyExt;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+
+use crate::common::{listen, no_body, respond};
 
 /// A root directory and the content served from it.
 pub(crate) struct Server {
@@ -50,7 +47,8 @@ impl Server {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        respond(&self.content, request.body(no_body()).unwrap()).await
+        let request = request.body(no_body()).unwrap();
+        respond(&self.content, request, Version::H2).await
     }
 
     pub(crate) async fn get(&self, uri: &str, headers: &[(&str, &str)]) -> Answer {
@@ -59,38 +57,8 @@ impl Server {
 
     /// Serves on loopback until the test's runtime ends.
     pub(crate) async fn listen(&self) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let content = Arc::clone(&self.content);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let content = Arc::clone(&content);
-                let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                    let content = Arc::clone(&content);
-                    async move {
-                        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-                        Ok::<_, std::convert::Infallible>(respond(&content, request).await)
-                    }
-                });
-                tokio::spawn(async move {
-                    let builder =
-                        hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let _ = builder
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
-        });
-        address
+        listen(&self.content).await
     }
-}
-
-/// Responds as the server does: content that must not be sent is left out.
-pub(crate) async fn respond(content: &Content, request: Request<RequestBody>) -> Response<Body> {
-    let method = request.method().clone();
-    let mut response = content.respond(request, &peer()).await;
-    omit_content(&method, &mut response);
-    response
 }
 
 /// A response that was received to its end.
@@ -125,19 +93,6 @@ impl Answer {
 
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
-    }
-}
-
-pub(crate) fn no_body() -> RequestBody {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
-
-pub(crate) fn peer() -> Peer {
-    Peer {
-        remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
-        local: SocketAddr::from(([192, 0, 2, 2], 443)),
-        version: Version::H2,
-        server_name: None,
     }
 }
 

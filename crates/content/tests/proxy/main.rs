@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bodies;
+#[path = "../common/mod.rs"]
+mod common;
 mod connections;
 mod failures;
 mod fields;

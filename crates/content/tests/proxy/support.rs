@@ -9,16 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_content::{
-    Body, BoxError, Content, ErrorReason, Peer, Proxy, ProxyConfig, RequestBody,
-};
+use hikyaku_content::{Body, BoxError, Content, ErrorReason, Proxy, ProxyConfig, RequestBody};
 use hikyaku_units::ByteSize;
 use hikyaku_units::arm::Version;
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -26,6 +24,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+
+pub(crate) use crate::common::no_body;
+use crate::common::{listen, respond};
 
 pub(crate) type ServerBody = UnsyncBoxBody<Bytes, BoxError>;
 type Answering = Pin<Box<dyn Future<Output = Response<ServerBody>> + Send>>;
@@ -226,7 +227,7 @@ impl Edge {
     }
 
     pub(crate) async fn send(&self, request: Request<RequestBody>) -> Response<Body> {
-        self.content.respond(request, &peer(Version::H2)).await
+        respond(&self.content, request, Version::H2).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Response<Body> {
@@ -235,43 +236,7 @@ impl Edge {
 
     /// Serves HTTP/1.1 and 2 on loopback until the test's runtime ends.
     pub(crate) async fn listen(&self) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let content = Arc::clone(&self.content);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let content = Arc::clone(&content);
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let content = Arc::clone(&content);
-                    async move {
-                        let version = match request.version() {
-                            http::Version::HTTP_2 => Version::H2,
-                            _ => Version::H1,
-                        };
-                        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-                        Ok::<_, Infallible>(content.respond(request, &peer(version)).await)
-                    }
-                });
-                tokio::spawn(async move {
-                    let builder =
-                        hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let stream = TokioIo::new(stream);
-                    let _ = builder
-                        .serve_connection_with_upgrades(stream, service)
-                        .await;
-                });
-            }
-        });
-        address
-    }
-}
-
-fn peer(version: Version) -> Peer {
-    Peer {
-        remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
-        local: SocketAddr::from(([192, 0, 2, 2], 443)),
-        version,
-        server_name: Some("site.example".into()),
+        listen(&self.content).await
     }
 }
 
@@ -286,10 +251,6 @@ pub(crate) fn post(path: &str, body: RequestBody) -> Request<RequestBody> {
     let request = Request::builder().method(Method::POST);
     let uri = format!("https://site.example{path}");
     request.uri(uri).body(body).unwrap()
-}
-
-pub(crate) fn no_body() -> RequestBody {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ServerBody {
