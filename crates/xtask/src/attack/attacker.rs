@@ -27,6 +27,37 @@ pub(super) struct Attack {
     pub(super) attacker: fn(SocketAddr) -> Attacker,
 }
 
+impl Attack {
+    /// An attack over HTTP/1.1, HTTP/2 or TLS.
+    pub(super) fn over_tcp(
+        name: &'static str,
+        about: &'static str,
+        connections: usize,
+        attacker: fn(SocketAddr) -> Attacker,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            connections,
+            http3: false,
+            attacker,
+        }
+    }
+
+    /// An attack over HTTP/3.
+    pub(super) fn over_quic(
+        name: &'static str,
+        about: &'static str,
+        connections: usize,
+        attacker: fn(SocketAddr) -> Attacker,
+    ) -> Self {
+        Self {
+            http3: true,
+            ..Self::over_tcp(name, about, connections, attacker)
+        }
+    }
+}
+
 /// The time after which an ended connection is replaced.
 const PAUSE: Duration = Duration::from_millis(10);
 

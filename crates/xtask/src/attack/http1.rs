@@ -10,13 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::attacker::{Attack, Attacker, tls, tls_over};
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let attack = |name, about, connections, attacker| Attack {
-        name,
-        about,
-        connections,
-        http3: false,
-        attacker,
-    };
+    let attack = Attack::over_tcp;
     vec![
         attack(
             "http1-slow-readers",

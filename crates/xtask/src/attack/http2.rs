@@ -27,13 +27,7 @@ const STREAMS: u32 = 100;
 const MAX_WINDOW: u32 = 0x7fff_ffff;
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let attack = |name, about, connections, attacker| Attack {
-        name,
-        about,
-        connections,
-        http3: false,
-        attacker,
-    };
+    let attack = Attack::over_tcp;
     vec![
         attack(
             "http2-stalled",

@@ -10,13 +10,7 @@ use quinn::{Endpoint, TransportConfig, VarInt};
 use super::attacker::{Attack, Attacker, config};
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let attack = |name, about, connections, attacker| Attack {
-        name,
-        about,
-        connections,
-        http3: true,
-        attacker,
-    };
+    let attack = Attack::over_quic;
     vec![
         attack(
             "http3-small-windows",

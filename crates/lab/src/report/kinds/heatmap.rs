@@ -238,17 +238,8 @@ fn draw_zero_line(frame: &mut Frame, drawn: &Map) {
         indices(values.len()),
     );
     let segments = plot::zero_line(&xs, &ys, &values);
-    let pixels: Vec<Vec<(f64, f64)>> = segments
-        .iter()
-        .map(|segment| {
-            segment
-                .iter()
-                .map(|(x, y)| (frame.x(*x), frame.y(*y)))
-                .collect()
-        })
-        .collect();
-    frame.svg.polylines(&pixels, "zero-halo");
-    frame.svg.polylines(&pixels, "zero");
+    frame.lines(&segments, "zero-halo");
+    frame.lines(&segments, "zero");
 }
 
 fn table(map: &Heatmap, drawn: &Map, xs: &[String], ys: &[String]) -> Table {

@@ -50,18 +50,7 @@ pub(super) fn draw(view: &View, lines: &ZeroLines, section: &mut Section) {
         let mut frame = Frame::new(size(panels.len()), &panel.title, x, y);
         for (i, grid) in grids.iter().enumerate() {
             let segments = plot::zero_line(&x_numbers, &y_numbers, &grid.values);
-            let pixels: Vec<Vec<(f64, f64)>> = segments
-                .iter()
-                .map(|segment| {
-                    segment
-                        .iter()
-                        .map(|(x, y)| (frame.x(*x), frame.y(*y)))
-                        .collect()
-                })
-                .collect();
-            frame
-                .svg
-                .polylines(&pixels, &format!("line {}", plot::series_class(i)));
+            frame.lines(&segments, &format!("line {}", plot::series_class(i)));
         }
         chart.panels.push(frame.svg.finish());
         tables.push(table(lines, panel, &grids, &x_numbers, &ys));

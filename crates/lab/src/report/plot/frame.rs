@@ -145,8 +145,16 @@ impl Frame {
 
     /// Draws a line through points.
     pub(in crate::report) fn line(&mut self, points: &[(f64, f64)], class: &str) {
-        let points = self.pixels(points);
-        self.svg.polylines(&[points], class);
+        self.lines(&[points], class);
+    }
+
+    /// Draws several lines, each through its own points.
+    pub(in crate::report) fn lines(&mut self, lines: &[impl AsRef<[(f64, f64)]>], class: &str) {
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|points| self.pixels(points.as_ref()))
+            .collect();
+        self.svg.polylines(&lines, class);
     }
 
     /// Fills the area between two lines over the same x: `(x, low, high)`.
