@@ -1,4 +1,4 @@
-//! Time of a look at a part of what is in force, in one thread and in as many as there are CPUs.
+//! Time of a look at a part of the state in force, in one thread and in as many as there are CPUs.
 //!
 //! `cargo bench -p hikyaku-edge --bench part`
 #![allow(dead_code, clippy::print_stdout, reason = "a benchmark of one module")]

@@ -1,4 +1,4 @@
-//! A look at a part of what is in force allocates nothing, by an allocator that counts.
+//! A look at a part of the state in force allocates nothing, by an allocator that counts.
 #![allow(dead_code, missing_docs, reason = "a test of one module")]
 
 #[path = "../src/part.rs"]

@@ -56,8 +56,7 @@ pub(super) fn foreign_paths(crates: &Path) -> Result<Vec<String>> {
                 path.strip_suffix("\"]")
             });
             let depth = file.components().count() - 1;
-            let leaves =
-                |path: &&str| path.split('/').filter(|part| *part == "..").count() >= depth;
+            let leaves = |path: &&str| path.split('/').filter(|part| *part == "..").count() > depth;
             faults.extend(paths.filter(leaves).map(|path| {
                 let file = root.join(&file);
                 format!("{} takes in {path} of another crate", file.display())
