@@ -14,6 +14,8 @@ mod decline;
 mod explain;
 mod key;
 mod names;
+#[cfg(test)]
+mod net;
 mod network;
 mod observation;
 mod phase;

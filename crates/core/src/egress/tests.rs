@@ -5,7 +5,7 @@ mod kept;
 mod levels;
 mod phases;
 mod ports;
-mod properties;
+pub(super) mod properties;
 mod simulation;
 mod stalls;
 
@@ -32,18 +32,18 @@ const STEERED: Route = Route::Steered(OTHER);
 const SEVERAL: Route = Route::Aggregated;
 
 /// A table under a virtual clock, with the candidates of an AS's client.
-struct World {
-    table: RouteTable,
-    policy: Arc<PolicyConfig>,
-    candidates: Candidates,
-    now: Timestamp,
+pub(super) struct World {
+    pub(super) table: RouteTable,
+    pub(super) policy: Arc<PolicyConfig>,
+    pub(super) candidates: Candidates,
+    pub(super) now: Timestamp,
 }
 
 const CLIENT: &str = "192.0.2.1";
 const NEIGHBOUR: &str = "192.0.2.2";
-const AS: Option<u32> = Some(64_496);
+pub(super) const AS: Option<u32> = Some(64_496);
 
-fn addr(text: &str) -> IpAddr {
+pub(super) fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
@@ -57,7 +57,7 @@ impl World {
         })
     }
 
-    fn with(policy: PolicyConfig) -> Self {
+    pub(super) fn with(policy: PolicyConfig) -> Self {
         Self::sized(policy, 1000)
     }
 
@@ -85,7 +85,7 @@ impl World {
         self.now = self.now.saturating_add(Duration::from_secs(secs));
     }
 
-    fn learn(&mut self, client: &str, route: Route, seen: &RouteObservation) {
+    pub(super) fn learn(&mut self, client: &str, route: Route, seen: &RouteObservation) {
         let carrier = route.carrier(self.candidates.plain_is);
         self.table.learn(addr(client), AS, carrier, seen, self.now);
     }
