@@ -18,6 +18,7 @@ pub use evidence::Evidence;
 pub use gain::Gain;
 pub(crate) use gain::QUANTILE_90;
 pub(crate) use needed::{Change, Proof};
+pub(crate) use reason::HELD_BACK;
 pub use reason::{Bar, Missing, Reason, Rival};
 
 /// The experimental group of a session.
@@ -118,6 +119,14 @@ type ReasonOf<D> = Reason<<D as Domain>::Arm, <D as Domain>::Bar, <D as Domain>:
 
 /// Chooses an arm: the first step that applies decides.
 pub(crate) fn choose<D: Domain>(domain: &D, is_held_back: bool) -> Pick<D> {
+    fixed(domain, is_held_back).unwrap_or_else(|| {
+        let steady = domain.steady();
+        domain.experiment(&steady).unwrap_or(steady)
+    })
+}
+
+/// The arm that is taken without a comparison, by the steps before it.
+pub(crate) fn fixed<D: Domain>(domain: &D, is_held_back: bool) -> Option<Pick<D>> {
     let held_back = || is_held_back.then(|| domain.held_back()).flatten();
     let too_few = || domain.evidence().filter(|known| !known.is_enough());
     domain
@@ -125,10 +134,6 @@ pub(crate) fn choose<D: Domain>(domain: &D, is_held_back: bool) -> Pick<D> {
         .or_else(|| domain.barred())
         .or_else(|| Some((held_back()?, Reason::HoldBack)))
         .or_else(|| too_few().map(|known| (domain.usual(), Reason::TooFewSamples(known))))
-        .unwrap_or_else(|| {
-            let steady = domain.steady();
-            domain.experiment(&steady).unwrap_or(steady)
-        })
 }
 
 #[cfg(test)]

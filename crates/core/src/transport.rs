@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use hikyaku_units::arm::{Arm, ByTransport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
-use crate::choice::{Group, Session, Visit};
+use crate::choice::{Gain, Group, Session, Visit};
 use crate::client::sample::Decided;
 use correct::Corrected;
 
@@ -119,11 +119,7 @@ pub struct Comparison {
     pub rate: Rate,
     /// Gain of HTTP/3: how much longer HTTP/2 takes, as a share of HTTP/3's time (VERSION §4.2.2).
     /// Negative where HTTP/2 is faster.
-    pub h3_gain: f32,
-    /// Lower bound of HTTP/3's gain (one-sided, 90 %).
-    pub h3_gain_low: f32,
-    /// Lower bound of HTTP/2's gain over HTTP/3.
-    pub h2_gain_low: f32,
+    pub h3_gain: Gain,
     /// Expected gain that a change of the client's version needs, as a share.
     pub needed: f32,
 }
@@ -138,28 +134,12 @@ impl Comparison {
         }
     }
 
-    /// Expected gain of `version` over the other.
+    /// Gain of `version` over the other.
     #[must_use]
-    pub fn gain(&self, version: Version) -> f32 {
+    pub fn gain(&self, version: Version) -> Gain {
         match version {
-            Version::H1 | Version::H2 => (1.0 + self.h3_gain).recip() - 1.0,
+            Version::H1 | Version::H2 => self.h3_gain.reversed(),
             Version::H3 => self.h3_gain,
         }
-    }
-
-    /// Lower bound of the gain of `version` over the other.
-    #[must_use]
-    pub const fn gain_low(&self, version: Version) -> f32 {
-        match version {
-            Version::H1 | Version::H2 => self.h2_gain_low,
-            Version::H3 => self.h3_gain_low,
-        }
-    }
-
-    /// Upper bound of the gain of `version` over the other: the least gain of the other, seen from
-    /// this one.
-    #[must_use]
-    pub fn gain_high(&self, version: Version) -> f32 {
-        (1.0 + self.gain_low(reason::other(version))).recip() - 1.0
     }
 }

@@ -34,6 +34,9 @@ pub enum Reason<A, B, G> {
     Explore(Rival<A, G>),
 }
 
+/// The sentence of [`Reason::HoldBack`], where a domain has none of its own.
+pub(crate) const HELD_BACK: &str = "held back on the plain choice to measure the gain";
+
 /// The arm that a chosen one is compared with, or that a session gets when it bears no experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rival<A, G> {

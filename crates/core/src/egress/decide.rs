@@ -13,7 +13,7 @@ use super::{
     Wants,
 };
 use crate::choice::{
-    Change, Domain, Draw, Evidence, Group, Pick, Proof, Reason, Rival, Visit, choose,
+    Change, Domain, Draw, Evidence, Group, Pick, Proof, Reason, Rival, Visit, choose, fixed,
 };
 use crate::policy::{PolicyConfig, RoutePolicy};
 use price::LEFT;
@@ -79,12 +79,8 @@ pub fn mptcp_share(
         visit: Visit::default(),
         seed: seed.unwrap_or_default(),
     };
-    let held_back = || {
-        let is_held_back = seed.is_some() && rules.draw().is_held_back(policy);
-        is_held_back.then(|| rules.held_back()).flatten()
-    };
-    let pinned = rules.pinned().map(|(route, _)| route);
-    if let Some(route) = pinned.or_else(held_back) {
+    let is_held_back = seed.is_some() && rules.draw().is_held_back(policy);
+    if let Some((route, _)) = fixed(&rules, is_held_back) {
         return f64::from(u8::from(route == Route::Aggregated));
     }
     match rules.steady() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{EgressNames, Measure, Mode, Route, RouteDecision, RouteGain};
-use crate::choice::{Bar, Evidence, Group, Reason, Rival};
+use crate::choice::{Bar, Evidence, Group, HELD_BACK, Reason, Rival};
 use hikyaku_units::{human, names};
 
 /// Why a route was chosen. [`RouteDecision::display`] gives a sentence, [`RouteReason::code`] a name for logs
@@ -100,15 +100,11 @@ impl RouteReason {
 }
 
 /// A gain that a reason has.
-struct Gained(Option<RouteGain>);
-
-impl fmt::Display for Gained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(gain) => gain.fmt(f),
-            None => f.write_str("an unknown gain"),
-        }
-    }
+fn gained(gain: Option<RouteGain>) -> impl fmt::Display {
+    fmt::from_fn(move |f| match gain {
+        Some(gain) => write!(f, "{gain}"),
+        None => f.write_str("an unknown gain"),
+    })
 }
 
 impl RouteDecision {
@@ -137,9 +133,7 @@ impl RouteDecision {
                 Reason::Barred(RouteBar::Cheaper(than)) => {
                     write!(f, "as good as {}, by a cheaper port", named(than))
                 }
-                Reason::HoldBack => {
-                    f.write_str("held back on the plain choice to measure the gain")
-                }
+                Reason::HoldBack => f.write_str(HELD_BACK),
                 Reason::TooFewSamples(Evidence { samples, needed }) => write!(
                     f,
                     "{samples:.0} samples so far, and {needed} needed of it and another"
@@ -147,11 +141,11 @@ impl RouteDecision {
                 Reason::NotComparable(missing) => write!(f, "{missing}"),
                 Reason::NoGain(None) => f.write_str("no other surely gains enough"),
                 Reason::NoGain(Some(best)) => {
-                    let (gain, best) = (Gained(best.gain), named(best.arm));
+                    let (gain, best) = (gained(best.gain), named(best.arm));
                     write!(f, "no other surely gains enough; {best} has {gain}")
                 }
                 Reason::Better(over) => {
-                    write!(f, "{}, against {}", Gained(over.gain), named(over.arm))
+                    write!(f, "{}, against {}", gained(over.gain), named(over.arm))
                 }
                 Reason::Kept(Rival { arm, gain: None }) => {
                     write!(f, "kept; nothing is known of {}", named(arm))
@@ -160,7 +154,7 @@ impl RouteDecision {
                     write!(
                         f,
                         "kept; {}, against {}",
-                        Gained(over.gain),
+                        gained(over.gain),
                         named(over.arm)
                     )
                 }

@@ -53,7 +53,6 @@ pub(super) fn compare(
     let [h2, h3] = Transport::ALL.map(arm);
     let handshake = Handshake::over(min_rtt);
     let visits = corrected.after(handshake);
-    let gain = visits.gain(h3, h2).ok_or(Missing::Arm)?;
     let load = |arm| visits.load(arm).ok_or(Missing::Arm);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
     let change = match view.choice {
@@ -68,9 +67,7 @@ pub(super) fn compare(
         loss_tcp: tcp,
         loss_quic: quic,
         rate,
-        h3_gain: gain.expected(),
-        h3_gain_low: gain.low(),
-        h2_gain_low: gain.reversed().low(),
+        h3_gain: visits.gain(h3, h2).ok_or(Missing::Arm)?,
         needed: policy.needed(change).share,
     };
     Ok(Compared {

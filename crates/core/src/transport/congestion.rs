@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::compare::Compared;
 use super::rules::Rules;
-use crate::choice::{Change, Domain, Evidence, Gain, Pick, Reason, Rival};
+use crate::choice::{Change, Domain, Evidence, Gain, HELD_BACK, Pick, Reason, Rival};
 use hikyaku_units::arm::{Arm, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::human;
 
@@ -59,7 +59,7 @@ impl fmt::Display for CongestionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Only | Self::Pinned(_) => f.write_str("the only one allowed and available"),
-            Self::HoldBack => f.write_str("held back on the plain choice to measure the gain"),
+            Self::HoldBack => f.write_str(HELD_BACK),
             Self::TooFewSamples(_) | Self::NotComparable(_) => {
                 f.write_str("the plain choice, too little is known")
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Comparison, Decision};
-use crate::choice::{Bar, Evidence, Group, Reason};
+use crate::choice::{Bar, Evidence, Group, HELD_BACK, Reason};
 use crate::client::key::Prefix;
 use hikyaku_units::arm::Version;
 use hikyaku_units::{LossRate, human, names};
@@ -132,7 +132,7 @@ impl fmt::Display for VersionReason {
         match self {
             Self::Only | Self::Pinned(_) => f.write_str("pinned by the configuration"),
             Self::Barred(bar) => bar.fmt(f),
-            Self::HoldBack => f.write_str("held back on the plain choice to measure the gain"),
+            Self::HoldBack => f.write_str(HELD_BACK),
             Self::TooFewSamples(Evidence { samples, needed }) => {
                 write!(
                     f,
@@ -163,16 +163,19 @@ impl VersionReason {
         match self {
             Self::Explore(_) => write!(f, "exploring; {times}"),
             Self::Trial(_) => {
-                let best = percent(comparison.gain_high(version));
+                let best = percent(comparison.gain(version).high());
                 write!(f, "a trial; {times}; upper bound of the gain {best}")
             }
             Self::Kept(_) => {
-                let [gain, needed] =
-                    [comparison.gain(other(version)), comparison.needed].map(percent);
+                let [gain, needed] = [
+                    comparison.gain(other(version)).expected(),
+                    comparison.needed,
+                ]
+                .map(percent);
                 write!(f, "kept; {times}; gain of a change {gain}, needed {needed}")
             }
             _ => {
-                let low = percent(comparison.gain_low(version));
+                let low = percent(comparison.gain(version).low());
                 write!(f, "{times}; lower bound of the gain {low}")
             }
         }

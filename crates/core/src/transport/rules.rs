@@ -43,31 +43,9 @@ pub fn decide(
     };
     let (version, reason) = choose(&rules, rules.is_held_back());
     let (congestion, group) = rules.congestion(version, reason.group());
-    let gain_low = rules
-        .compared
-        .as_ref()
-        .ok()
-        .map(|compared| compared.comparison.h3_gain_low);
-    let alt_svc = match version {
-        Version::H3 if policy.version.pinned().is_some() => AltSvc::Advertise { ma: policy.ma_max },
-        Version::H3 => AltSvc::Advertise {
-            ma: lease(
-                view,
-                gain_low.filter(|_| group == Group::Normal),
-                policy,
-                now.into(),
-            ),
-        },
-        // A client that only has such neighbours was never sent an advertisement of HTTP/3, and need
-        // not forget it.
-        Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
-            AltSvc::Clear
-        }
-        Version::H1 | Version::H2 => AltSvc::Withhold,
-    };
     Decision {
         version,
-        alt_svc,
+        alt_svc: rules.alt_svc(version, group),
         reason,
         group,
         session: view.session,
@@ -154,7 +132,7 @@ impl Domain for Rules<'_> {
 fn kept_or_better(current: Version, comparison: Comparison) -> Pick<Rules<'static>> {
     let next = other(current);
     let rival = |over| Rival::by(over, comparison);
-    if comparison.gain(next) > comparison.needed {
+    if comparison.gain(next).expected() > comparison.needed {
         (next, Reason::Better(rival(current)))
     } else if comparison.load(current).time <= comparison.load(next).time {
         (current, Reason::Better(rival(next)))
@@ -207,8 +185,25 @@ impl Rules<'_> {
         (choices, group)
     }
 
-    fn may_hold_advertisement(&self) -> bool {
-        self.view.udp_prefix.is_none() || self.view.advertised
+    fn alt_svc(&self, version: Version, group: Group) -> AltSvc {
+        let (view, policy) = (self.view, self.policy);
+        // A client that only has such neighbours was never sent an advertisement of HTTP/3, and need
+        // not forget it.
+        let may_hold_one = view.udp_prefix.is_none() || view.advertised;
+        match version {
+            Version::H3 if policy.version.pinned().is_some() => {
+                AltSvc::Advertise { ma: policy.ma_max }
+            }
+            Version::H3 => {
+                let compared = self.compared.as_ref().ok();
+                let chosen = compared.filter(|_| group == Group::Normal);
+                let gain_low = chosen.map(|compared| compared.comparison.h3_gain.low());
+                let ma = lease(view, gain_low, policy, self.now);
+                AltSvc::Advertise { ma }
+            }
+            Version::H1 | Version::H2 if group == Group::Udp && may_hold_one => AltSvc::Clear,
+            Version::H1 | Version::H2 => AltSvc::Withhold,
+        }
     }
 
     /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: the outcomes of
@@ -219,7 +214,7 @@ impl Rules<'_> {
         }
         match &self.compared {
             Ok(Compared { comparison, .. }) => {
-                f64::from(comparison.h2_gain_low) <= self.policy.min_gain
+                f64::from(comparison.gain(Version::H2).low()) <= self.policy.min_gain
             }
             Err(_) => self.policy.unknown.version() == Version::H3,
         }
@@ -267,7 +262,7 @@ impl Rules<'_> {
         let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));
         let max_cost = if compared.disappoints(used, arm) {
             MAX_EXPLORE_COST
-        } else if comparison.gain_high(tried) > self.policy.min_gain as f32 {
+        } else if comparison.gain(tried).high() > self.policy.min_gain as f32 {
             MAX_TRIAL_COST
         } else {
             return false;
