@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
         "edge",
         &["congestion", "content", "core", "h3-quinn", "units"],
     ),
-    ("client", &["h3-quinn", "tls", "units"]),
+    ("client", &["h3-quinn", "tls"]),
     ("emulator", &["netsim", "units"]),
     (
         "lab",
@@ -33,7 +33,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
         "cli",
         &["client", "core", "edge", "emulator", "lab", "units"],
     ),
-    ("xtask", &["client", "h3-quinn", "testkit", "tls"]),
+    ("xtask", &["h3-quinn", "testkit", "tls"]),
 ];
 
 /// Which crate uses which, without the dependencies of tests.
