@@ -75,7 +75,7 @@ pub(crate) struct Conn {
     validated: AtomicBool,
     /// Where the kernel does not hold it to `policy.max_pacing_rate`.
     pacer: Option<Arc<Pacer>>,
-    /// Where there are egress paths.
+    /// Where there are egress routes.
     route: Option<Arc<ConnRoute>>,
     /// Memory for its responses.
     account: Arc<Account>,
@@ -98,31 +98,18 @@ impl Conn {
             None => Ledger::default(),
         };
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
-        let route = shared.egress.as_ref().map(|egress| {
-            let ends = (remote.to_canonical(), opening.peer.local);
-            let meter: Arc<Ledger> = Arc::clone(&ledger);
-            ConnRoute::open(
-                Arc::clone(egress),
-                ends,
-                opening.mptcp,
-                meter,
-                decision.visit(),
-            )
-        });
+        let (peer, visit) = (&opening.peer, decision.visit());
+        let route = route::open(&shared, peer, opening.mptcp, &ledger, visit);
+        let choice = Choice::new(decision, peer, epoch, Experiments::default());
         count(&shared, version, &decision, opening.congestion);
-        let most = match version {
+        let max_window = match version {
             // The kernel's window follows the path by itself.
             Version::H1 => FIRST_WINDOW,
             _ => shared.terms().upload_window,
         };
         let conn = Arc::new(Self {
-            uploads: Arc::new(UploadWindow::new(uploads, most)),
-            choice: ArcSwap::from_pointee(Choice::new(
-                decision,
-                &opening.peer,
-                epoch,
-                Experiments::default(),
-            )),
+            uploads: Arc::new(UploadWindow::new(uploads, max_window)),
+            choice: ArcSwap::from_pointee(choice),
             congestion: AtomicU8::new(opening.congestion as u8),
             peer: opening.peer,
             ledger,

@@ -1,35 +1,54 @@
-//! A connection's way out of the AS, for its meter.
+//! A connection's route out of the AS, for its meter.
 
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hikyaku_content::Peer;
+use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::RouteObservation;
 
 use super::Conn;
 use crate::egress::{ConnRoute, Update};
 use crate::events::{Event, RouteNews};
+use crate::ledger::Ledger;
+use crate::mptcp::Mptcp;
+use crate::shared::Shared;
 use crate::transport::{Flight, Stall};
 
+/// The route of a new connection, where there are egress routes.
+pub(super) fn open(
+    shared: &Shared,
+    peer: &Peer,
+    mptcp: Mptcp,
+    ledger: &Arc<Ledger>,
+    visit: Visit,
+) -> Option<Arc<ConnRoute>> {
+    let egress = Arc::clone(shared.egress.as_ref()?);
+    let ends = (peer.remote.ip().to_canonical(), peer.local);
+    let meter: Arc<Ledger> = Arc::clone(ledger);
+    Some(ConnRoute::open(egress, ends, mptcp, meter, visit))
+}
+
 impl Conn {
-    /// The way of its packets, where there are egress paths.
+    /// The route of its packets, where there are egress routes.
     pub(crate) const fn route(&self) -> Option<&Arc<ConnRoute>> {
         self.route.as_ref()
     }
 
-    /// The name of that way.
+    /// The name of that route.
     pub(crate) fn route_name(&self) -> Option<String> {
         self.route.as_ref().map(|route| route.names().0)
     }
 
-    /// Whether its meter is to watch for [`Stall`]s: there is another path to go to.
+    /// Whether its meter is to watch for [`Stall`]s: there is another egress route to go to.
     pub(crate) fn has_other_paths(&self) -> bool {
         self.route.as_ref().is_some_and(|route| route.has_others())
     }
 
-    /// The mark that its packets shall bear, by which the kernel chooses their path; 0 for the plain
-    /// way. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
+    /// The mark that its packets shall bear, by which the kernel chooses their egress route; 0 for the plain
+    /// route. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
     pub(crate) fn mark(&self) -> u32 {
         let Some(route) = &self.route else {
             return 0;
@@ -52,17 +71,17 @@ impl Conn {
         self.route.as_ref().map_or(flight, on)
     }
 
-    /// Learns what responses have shown `during` this time of the way that they took.
+    /// Learns what responses have shown `during` this time of the route that they took.
     pub(crate) fn observe_route(&self, seen: &RouteObservation, during: &Range<Instant>) {
         if let Some(route) = &self.route {
             route.learn(seen, self.choice.load().experiments.ran(during));
         }
     }
 
-    /// Its path carries nothing, as it seems. Returns whether it shall take another one, which
+    /// Its egress route carries nothing, as it seems. Returns whether it shall take another one, which
     /// [`Conn::mark`] gives: its meter then makes the transport send over that at once.
     ///
-    /// Noticed again if the new path, too, stays silent.
+    /// Noticed again if the new egress route, too, stays silent.
     pub(crate) fn stalled(&self, stall: &Stall) -> bool {
         let Some(route) = &self.route else {
             return false;
@@ -73,7 +92,7 @@ impl Conn {
         update.moved
     }
 
-    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its path from the
+    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its egress route from the
     /// connection, where there are others.
     pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
         let Some(route) = &self.route else {
@@ -89,7 +108,7 @@ impl Conn {
     }
 
     /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it; after a
-    /// false alarm they show that the path delivers.
+    /// false alarm they show that the egress route delivers.
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         if let Some(route) = &self.route {
             route.resumed(silent, false_alarm);
@@ -97,7 +116,7 @@ impl Conn {
         }
     }
 
-    /// The path that was last left because of a [`Stall`] delivers.
+    /// The egress route that was last left because of a [`Stall`] delivers.
     pub(crate) fn delivered(&self) {
         if let Some(route) = &self.route {
             route.delivered();

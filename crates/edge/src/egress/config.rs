@@ -1,28 +1,28 @@
-//! Settings of egress paths and of content classes.
+//! Settings of egress routes and of content classes.
 
 use std::path::PathBuf;
 
 use hikyaku_core::egress::Criterion;
 use serde::Deserialize;
 
-/// Where the agent of the egress paths is, and how its paths are taken (`[egress]`).
+/// Where the agent of the egress routes is, and how its egress routes are taken (`[egress]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EgressConfig {
     /// `api.socket` of `hikyaku-egress server` on this host. Default: none, every connection takes the
     /// way that BGP chose.
     pub socket: Option<PathBuf>,
-    /// How connections are brought onto a path. Default `auto`.
+    /// How connections are brought onto an egress route. Default `auto`.
     pub steer: Steer,
     /// Of which clients MPTCP is taken. Default `all`.
     pub mptcp: MptcpFor,
 }
 
-/// Of which clients MPTCP is taken, where there are egress paths and `policy.route` is `adaptive`.
+/// Of which clients MPTCP is taken, where there are egress routes and `policy.route` is `adaptive`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MptcpFor {
-    /// Of those that get several paths, and of the others in the sessions that explore several. Needs
+    /// Of those that get several egress routes, and of the others in the sessions that explore several. Needs
     /// CAP_BPF and CAP_PERFMON. Clients of some Linux kernels lose data after their MPTCP has fallen back to
     /// TCP (docs/steering.md).
     Adaptive,
@@ -31,7 +31,7 @@ pub enum MptcpFor {
     All,
 }
 
-/// How connections are brought onto a path.
+/// How connections are brought onto an egress route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Steer {
@@ -40,11 +40,11 @@ pub enum Steer {
     Auto,
     /// By `SO_MARK` on their packets, also while they live. Needs CAP_NET_ADMIN.
     Mark,
-    /// New HTTP/3 connections alone: `Alt-Svc` names the path's EPE address.
+    /// New HTTP/3 connections alone: `Alt-Svc` names the egress route's EPE address.
     Address,
 }
 
-/// A class of content, and what it wants of its path (`[[class]]`).
+/// A class of content, and what it wants of its egress route (`[[class]]`).
 ///
 /// Content is of the first class that has its path or its media type; a class without either has all.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

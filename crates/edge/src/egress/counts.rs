@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 
 use crate::mptcp::Mptcp;
 
-/// Routes that are counted apart: the paths, plain, several together.
+/// Routes that are counted apart: the egress routes, plain, several together.
 const ROUTES: usize = MAX_EGRESSES + 2;
 
 /// Answer to a client that asked for MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MptcpAnswer {
     Taken,
-    /// Taken for an experiment with several paths.
+    /// Taken for an experiment with several egress routes.
     Drawn,
     Refused,
 }
@@ -132,7 +132,7 @@ impl RouteCounts {
         [0, 1].map(|group| *self.compared[group].lock())
     }
 
-    /// Counts a connection that has asked for MPTCP; `drawn` to explore several paths.
+    /// Counts a connection that has asked for MPTCP; `drawn` to explore several egress routes.
     pub(crate) fn mptcp(&self, mptcp: Mptcp, drawn: bool) {
         let answer = match mptcp {
             Mptcp::None => return,

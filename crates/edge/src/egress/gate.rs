@@ -45,7 +45,7 @@ impl Egress {
     }
 
     /// Has the gate follow what the agent and the policy say. Where nothing is chosen by connection, MPTCP
-    /// is taken of all, as without egress paths.
+    /// is taken of all, as without egress routes.
     pub(super) fn set_gate(&self) {
         let Some(gate) = &self.gate else {
             return;

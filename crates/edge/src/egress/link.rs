@@ -19,7 +19,7 @@ use super::wire::{AgentEvent, RouteChange};
 
 use crate::clock;
 
-/// How long paths are used after the agent was lost: nobody withdraws routes then.
+/// How long egress routes are used after the agent was lost: nobody withdraws routes then.
 const GRACE: Duration = Duration::from_secs(3);
 /// Before the first and before later attempts to reach the agent.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
@@ -175,10 +175,10 @@ impl Egress {
         }
     }
 
-    /// Puts a state with other paths into force, and forgets the records of those indices that `change`
-    /// gave to another path. Returns whether there are such.
+    /// Puts a state with other egress routes into force, and forgets the records of those indices that `change`
+    /// gave to another egress route. Returns whether there are such.
     fn change_paths(&self, change: impl FnOnce(&mut State) -> EgressSet) -> bool {
-        // A record that is written to the store meanwhile would have the new path's name.
+        // A record that is written to the store meanwhile would have the new egress route's name.
         let mut table = self.table.lock();
         let mut moved = EgressSet::EMPTY;
         self.set_state(|state| moved = change(state));
@@ -210,7 +210,7 @@ impl Egress {
         let mut backoff = Backoff::default();
         let mut shared = SharedVerdicts::default();
         loop {
-            // Answers name paths, which only the agent's events describe.
+            // Answers name egress routes, which only the agent's events describe.
             let usable = self.state().is_usable();
             let questions = match usable {
                 true => self.lookups.questions(MAX_CLIENTS),

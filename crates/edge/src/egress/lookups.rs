@@ -1,4 +1,4 @@
-//! The agent's answers: which paths reach the clients, and which policies match them. Each is kept by
+//! The agent's answers: which egress routes reach the clients, and which policies match them. Each is kept by
 //! client prefix until an event says that it may have changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -215,7 +215,7 @@ impl Lookups {
         self.wake.notify_one();
     }
 
-    /// Forgets what all answers said: they name paths that are now others.
+    /// Forgets what all answers said: they name egress routes that are now others.
     pub(super) fn clear(&self) {
         for entry in self.inner.lock().entries.values() {
             *entry.place.answer.lock() = None;

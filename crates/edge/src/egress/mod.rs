@@ -1,7 +1,7 @@
 //! Egress routes: the agent's reports of them, the records of each, and the choice for each connection
 //! (EPE §3; `docs/egress-api.md`).
 //!
-//! [`Egress`] follows the agent, keeps the outcomes of responses on its paths, and decides.
+//! [`Egress`] follows the agent, keeps the outcomes of responses on its egress routes, and decides.
 //! [`ConnRoute`] is a connection's part: its class of content, its decision, the mark of its packets.
 //! Requests never wait for the agent: a connection begins on the plain route. It is moved when the
 //! answer for its client arrives, and whenever that changes.
@@ -64,7 +64,7 @@ const MAX_RECORDS: usize = 262_144;
 /// Changes that are taken for the store at a time: decisions wait for no more than that.
 const PORTION: usize = 128;
 
-/// The egress paths of this host.
+/// The egress routes of this host.
 #[derive(Debug)]
 pub(crate) struct Egress {
     socket: PathBuf,
@@ -206,7 +206,7 @@ impl Egress {
         route.display(self.state().names()).to_string()
     }
 
-    /// The path that packets from a local address take, where it is an EPE address.
+    /// The egress route that packets from a local address take, where it is an EPE address.
     pub(crate) fn name_of_address(&self, local: IpAddr) -> Option<String> {
         let state = self.state();
         let path = state.path_of_address(local)?;
@@ -352,7 +352,7 @@ impl Egress {
             .networks(state.names(), now, limit)
     }
 
-    /// Takes the records of the store before the agent has named its paths. `load` reads each record
+    /// Takes the records of the store before the agent has named its egress routes. `load` reads each record
     /// into its argument, which returns whether the record was of use.
     pub(crate) fn restore<T>(
         &self,

@@ -1,4 +1,4 @@
-//! The way of one connection out of the AS.
+//! The route of one connection out of the AS.
 
 mod outstanding;
 mod stalls;
@@ -33,7 +33,7 @@ pub(crate) struct ConnRoute {
     client: IpAddr,
     local: SocketAddr,
     mptcp: Mptcp,
-    /// It is of MPTCP to explore several paths.
+    /// It is of MPTCP to explore several egress routes.
     drawn: bool,
     subscription: OnceLock<Subscription>,
     meter: Arc<dyn WakeMeter>,
@@ -47,9 +47,9 @@ pub(crate) struct ConnRoute {
     /// Bytes of responses that have ended, by their class.
     carried: [AtomicU64; ClassId::COUNT],
     mark: AtomicU32,
-    /// Moves on with each change of the way that packets take.
+    /// Moves on with each change of the route that packets take.
     changes: AtomicU64,
-    /// There is another way than the one in use.
+    /// There is another route than the one in use.
     has_others: AtomicBool,
     chosen: Mutex<Chosen>,
 }
@@ -57,20 +57,20 @@ pub(crate) struct ConnRoute {
 #[derive(Debug)]
 struct Chosen {
     decided: Decided,
-    /// The way that packets take, which is the chosen one where that can be had.
+    /// The route that packets take, which is the chosen one where that can be had.
     route: Route,
     /// With the route, up to now.
     experiments: Experiments,
     /// Those on which acknowledgements stay away: one, or of MPTCP those of some subflows.
     stalled: Vec<(Route, Decided)>,
-    /// The way was taken since another one carried nothing.
+    /// The route was taken since another one carried nothing.
     failover: Option<Failover>,
     /// The last hint to the agent about it.
     hint: Option<Hint>,
 }
 
 impl Chosen {
-    /// The way of a new connection to this `local` address, which may be the EPE address of a path.
+    /// The route of a new connection to this `local` address, which may be the EPE address of an egress route.
     fn first(egress: &Egress, local: IpAddr, decided: Decided) -> Self {
         Self {
             route: native(egress, local).map_or(Route::Plain, Route::Steered),
@@ -83,13 +83,13 @@ impl Chosen {
     }
 }
 
-/// A way that was taken because of a stall.
+/// A route that was taken because of a stall.
 #[derive(Clone, Copy, Debug)]
 struct Failover {
     since: Instant,
     /// Acknowledgements have come since the last stall.
     delivers: bool,
-    /// The way that was left, once they have.
+    /// The route that was left, once they have.
     left: Option<(Route, Decided)>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) trait WakeMeter: Send + Sync + std::fmt::Debug {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     pub(crate) decided: Decided,
-    /// The way that packets take.
+    /// The route that packets take.
     pub(crate) route: Route,
     /// Another one is taken than before.
     pub(crate) moved: bool,
@@ -158,7 +158,7 @@ impl ConnRoute {
         self.mark.load(Ordering::Relaxed)
     }
 
-    /// A number that moves on when its packets take another way.
+    /// A number that moves on when its packets take another route.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -168,24 +168,24 @@ impl ConnRoute {
         self.outdated.load(Ordering::Relaxed)
     }
 
-    /// Whether there is another way for it.
+    /// Whether there is another route for it.
     pub(crate) fn has_others(&self) -> bool {
         self.has_others.load(Ordering::Relaxed)
     }
 
-    /// The way that its packets take.
+    /// The route that its packets take.
     pub(crate) fn route(&self) -> Route {
         self.chosen.lock().route
     }
 
-    /// The name of that way, and of the reason.
+    /// The name of that route, and of the reason.
     pub(crate) fn names(&self) -> (String, &'static str) {
         let chosen = self.chosen.lock();
         let code = chosen.decided.decision.reason.code();
         (self.egress.name(chosen.route), code)
     }
 
-    /// The address that a new HTTP/3 connection shall come to, so that it takes the chosen path; `None`
+    /// The address that a new HTTP/3 connection shall come to, so that it takes the chosen egress route; `None`
     /// where it may come to the usual one.
     pub(crate) fn advertised(&self) -> Option<IpAddr> {
         if self.egress.by != SteerBy::Addresses {
@@ -200,7 +200,7 @@ impl ConnRoute {
         addresses.iter().find(same_family).copied()
     }
 
-    /// Decides anew, and puts the way that packets take into force; the meter then applies its mark.
+    /// Decides anew, and puts the route that packets take into force; the meter then applies its mark.
     pub(crate) fn update(&self, visit: Visit) -> Update {
         let (update, before) = self.decide_anew(visit);
         if update.moved {
@@ -209,7 +209,7 @@ impl ConnRoute {
         update
     }
 
-    /// The same, uncounted; and the way before.
+    /// The same, uncounted; and the route before.
     fn decide_anew(&self, visit: Visit) -> (Update, Route) {
         self.outdated.store(false, Ordering::Relaxed);
         let answer = self.subscription.get().and_then(Subscription::answer);
@@ -246,7 +246,7 @@ impl ConnRoute {
         (update, before)
     }
 
-    /// MPTCP of the connection, as far as several paths can be chosen for it.
+    /// MPTCP of the connection, as far as several egress routes can be chosen for it.
     pub(super) fn mptcp(&self) -> egress::Mptcp {
         match self.mptcp {
             Mptcp::Refused => egress::Mptcp::Refused,
@@ -276,10 +276,10 @@ impl ConnRoute {
         }
     }
 
-    /// The way that packets take where `wanted` was decided, and their mark.
+    /// The route that packets take where `wanted` was decided, and their mark.
     fn applied(&self, wanted: Route) -> (Route, u32) {
         if let Some(path) = native(&self.egress, self.local.ip()) {
-            // Packets from an EPE address take its path or none.
+            // Packets from an EPE address take its egress route or none.
             return (Route::Steered(path), 0);
         }
         match wanted {
@@ -294,10 +294,10 @@ impl ConnRoute {
         }
     }
 
-    /// Learns what responses have shown of the way in use, unless they were part of an experiment with
+    /// Learns what responses have shown of the route in use, unless they were part of an experiment with
     /// something else. The decision is then to be taken anew.
     pub(crate) fn learn(&self, seen: &RouteObservation, is_experiment: bool) {
-        // Otherwise nobody knows which paths it takes.
+        // Otherwise nobody knows which egress routes it takes.
         if self.token().is_some() && !self.mptcp().is_used() {
             return;
         }
@@ -354,7 +354,7 @@ impl Reroute for ConnRoute {
     }
 }
 
-/// The path that packets from a local address take, where it is an EPE address.
+/// The egress route that packets from a local address take, where it is an EPE address.
 fn native(egress: &Egress, local: IpAddr) -> Option<EgressId> {
     egress.state().path_of_address(local)
 }

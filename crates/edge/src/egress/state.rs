@@ -1,4 +1,4 @@
-//! The agent's last report: its paths and the operator's policies.
+//! The agent's last report: its egress routes and the operator's policies.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ pub(super) struct Verdict {
     backup: EgressSet,
 }
 
-/// Which paths reach a client.
+/// Which egress routes reach a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) paths: EgressSet,
-    /// The path that plain packets take, where it is known and one of the paths.
+    /// The egress route that plain packets take, where it is known and one of the egress routes.
     pub(crate) plain_is: Option<EgressId>,
     /// The client's AS.
     pub(crate) asn: Option<u32>,
@@ -61,28 +61,28 @@ impl State {
         }
     }
 
-    /// Whether paths may be used.
+    /// Whether egress routes may be used.
     pub(crate) const fn is_usable(&self) -> bool {
         self.usable
     }
 
-    /// Its paths' names.
+    /// Its egress routes' names.
     pub(crate) const fn names(&self) -> &EgressNames {
         &self.names
     }
 
-    /// Its paths.
+    /// Its egress routes.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (EgressId, &Path)> {
         self.paths.iter().map(|(id, path)| (*id, path))
     }
 
-    /// A path; `None` while the agent has none in its place.
+    /// An egress route; `None` while the agent has none in its place.
     pub(crate) fn path(&self, id: EgressId) -> Option<&Path> {
         let entry = self.paths.iter().find(|(other, _)| *other == id);
         entry.map(|(_, path)| path)
     }
 
-    /// The path that packets sent from a local address take.
+    /// The egress route that packets sent from a local address take.
     pub(crate) fn path_of_address(&self, local: IpAddr) -> Option<EgressId> {
         let local = local.to_canonical();
         let mut paths = self.paths.iter();
@@ -90,7 +90,7 @@ impl State {
         path.map(|(id, _)| *id)
     }
 
-    /// Takes all that there is now. Returns the places that went from one path to another.
+    /// Takes all that there is now. Returns the places that went from one egress route to another.
     pub(super) fn replace(&mut self, snapshot: Snapshot) -> EgressSet {
         let present: Vec<&str> = snapshot.paths.iter().map(|path| &*path.name).collect();
         let changed = self.names.update(&present);
@@ -103,10 +103,10 @@ impl State {
         changed
     }
 
-    /// Puts a path in place of the former one of its name. Returns whether answers to lookups may have
-    /// changed, as they leave out paths that are down. The set holds the indices that went to another
-    /// path.
-    /// path.
+    /// Puts an egress route in place of the former one of its name. Returns whether answers to lookups may have
+    /// changed, as they leave out egress routes that are down. The set holds the indices that went to another
+    /// egress route.
+    /// egress route.
     pub(super) fn put_path(&mut self, path: Path) -> (bool, EgressSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));
         let comes_up = former.is_none_or(|former| former.state == EgressState::Down);
@@ -173,13 +173,13 @@ impl State {
         }
     }
 
-    /// The paths of these names.
+    /// The egress routes of these names.
     fn named<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> EgressSet {
         let ids = names.into_iter().filter_map(|name| self.names.id(name));
         ids.collect()
     }
 
-    /// The paths in the form that explanations need.
+    /// The egress routes in the form that explanations need.
     pub(super) fn known_paths(&self) -> KnownEgresses<'_> {
         KnownEgresses {
             names: &self.names,
@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// The clients that shall have several paths for some content, as the operator's policies say; those of
+    /// The clients that shall have several egress routes for some content, as the operator's policies say; those of
     /// an AS are known by their first connection.
     pub(super) fn aggregated(&self) -> impl Iterator<Item = Prefix> {
         let mode = |policy: &&Policy| policy.mode == Mode::Aggregated;
@@ -216,7 +216,7 @@ impl State {
         paths.map(|(id, path)| (id, path.port()))
     }
 
-    /// The routes to choose from for a client and a class of content; `named` is the path in
+    /// The routes to choose from for a client and a class of content; `named` is the egress route in
     /// `policy.route`.
     pub(crate) fn candidates(
         &self,

@@ -1,9 +1,9 @@
-//! Means that bring connections onto a path.
+//! Means that bring connections onto an egress route.
 
 use super::Steer;
 use crate::marked::Marks;
 
-/// Means that brings connections onto a path here.
+/// Means that bring connections onto an egress route here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SteerBy {
     /// Marks of their packets, also while they live.

@@ -15,7 +15,7 @@ use super::wire::EgressState;
 use super::{Egress, RouteCount, SteerBy};
 use crate::metrics::counters;
 
-/// The agent and its paths in short.
+/// The agent and its egress routes in short.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     /// The agent answers.
@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     /// By `mark`, by `address`, or `none`.
     steer: &'static str,
     paths: Vec<EgressSummary>,
-    /// Plain first, then the paths, then several together.
+    /// Plain first, then the egress routes, then several together.
     routes: Vec<RouteSummary>,
     compared: Compared,
 }
@@ -77,7 +77,7 @@ impl From<Goodputs> for GoodputSummary {
 }
 
 impl Egress {
-    /// The agent and its paths in short.
+    /// The agent and its egress routes in short.
     pub(crate) fn summary(&self) -> Summary {
         let state = self.state();
         let paths = state.paths().map(|(_, path)| EgressSummary {

@@ -1,4 +1,4 @@
-//! From a transport's counters to what `core` learns of egress paths.
+//! From a transport's counters to what `core` learns of egress routes.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ impl Part {
 }
 
 impl RouteReporter {
-    /// Of a connection that has sent no response yet, with its way's number of `changes` and its counters.
+    /// Of a connection that has sent no response yet, with its route's number of `changes` and its counters.
     pub(super) fn new(changes: u64, snapshot: &Snapshot) -> Self {
         Self {
             changes,
@@ -96,7 +96,7 @@ impl RouteReporter {
         }
     }
 
-    /// Whether the connection's way is another one than at the last look.
+    /// Whether the connection's route is another one than at the last look.
     pub(super) fn is_moved(&self, conn: &Conn) -> bool {
         conn.route_changes() != self.changes
     }
@@ -129,7 +129,7 @@ impl RouteReporter {
         let busy = self.busy.or(begun);
         let begins = |since| Part::begin(since, look.snapshot, ledger.starved());
         let Some(part) = &mut self.part else {
-            // Not of a busy time that began by another way.
+            // Not of a busy time that began by another route.
             self.busy = busy.filter(|_| !look.idle);
             self.part = Some(begins((!look.idle).then_some(look.now)));
             return None;

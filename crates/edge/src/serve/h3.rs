@@ -84,13 +84,7 @@ async fn run(
     };
     loop {
         match poll_fn(|cx| waiting.poll(meter, cx)).await {
-            Event::Accepted(Ok(request)) => {
-                let handling = Box::pin(Arc::clone(&handler).handle(request));
-                if let Some(rest) = executor::start(handling) {
-                    requests.spawn(rest);
-                }
-                while requests.try_join_next().is_some() {}
-            }
+            Event::Accepted(Ok(request)) => start(&handler, request, requests),
             Event::Accepted(Err(error)) => return ended(&waiting.conn, error),
             Event::Stop(Step::Announce) => waiting.http.shutdown(Shutdown::Announce),
             Event::Stop(Step::Refuse) => waiting.http.shutdown(Shutdown::Refuse),
@@ -109,6 +103,15 @@ async fn run(
     }
     close(quic, Code::NoError, "");
     Ok(())
+}
+
+/// Begins to answer a request. One that waits becomes a task, and those that have ended go.
+fn start(handler: &Arc<Handler>, request: Incoming, requests: &mut JoinSet<()>) {
+    let handling = Box::pin(Arc::clone(handler).handle(request));
+    if let Some(rest) = executor::start(handling) {
+        requests.spawn(rest);
+    }
+    while requests.try_join_next().is_some() {}
 }
 
 /// A connection that waits for its next event.

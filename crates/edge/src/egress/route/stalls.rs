@@ -1,4 +1,4 @@
-//! Reaction of a connection when its way, or that of a subflow, carries nothing any more.
+//! Reaction of a connection when its route, or that of a subflow, carries nothing any more.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ impl ConnRoute {
         let mut chosen = self.chosen.lock();
         let mut decided = chosen.decided;
         if chosen.route == Route::Aggregated {
-            // It has all paths, also where a policy allows no single one but plain. Otherwise a stall of
+            // It has all egress routes, also where a policy allows no single one but plain. Otherwise a stall of
             // that one would be one of all routes, and so the client's.
             decided.candidates.mode = Mode::Adaptive;
         }
@@ -56,18 +56,18 @@ impl ConnRoute {
         self.egress.stalled(self.client, &decided, route)
     }
 
-    /// The way of the subflow that is sent from `local`, of a connection on `route`.
+    /// The route of the subflow that is sent from `local`, of a connection on `route`.
     fn subflow_route(&self, local: IpAddr, route: Route) -> Route {
         match (native(&self.egress, local), route) {
             (Some(path), _) => Route::Steered(path),
-            // The first subflow of an aggregate takes the plain way.
+            // The first subflow of an aggregate takes the plain route.
             (None, Route::Aggregated) => Route::Plain,
             (None, route) => route,
         }
     }
 
     /// Takes note that acknowledgements come again, `silent` after the last one before. After a false
-    /// alarm the way that stalled is no longer avoided for it, and the decision is to be taken anew.
+    /// alarm the route that stalled is no longer avoided for it, and the decision is to be taken anew.
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         let mut chosen = self.chosen.lock();
         let stalled = chosen.stalled.pop();
@@ -90,7 +90,7 @@ impl ConnRoute {
         }
     }
 
-    /// Takes note that the way delivers that was left last.
+    /// Takes note that the route delivers that was left last.
     pub(crate) fn delivered(&self) {
         let mut chosen = self.chosen.lock();
         let failover = chosen.failover.take_if(|failover| failover.left.is_some());
@@ -100,7 +100,7 @@ impl ConnRoute {
         }
     }
 
-    /// A way is no longer avoided, and the decision to be taken anew.
+    /// A route is no longer avoided, and the decision to be taken anew.
     fn go_back(&self, route: Route, decided: &Decided) {
         self.egress.delivers(self.client, decided, route);
         self.outdated.store(true, Ordering::Relaxed);
