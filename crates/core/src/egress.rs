@@ -14,8 +14,6 @@ mod decline;
 mod explain;
 mod key;
 mod names;
-#[cfg(test)]
-mod net;
 mod network;
 mod observation;
 mod phase;

@@ -8,9 +8,6 @@ pub mod codec;
 pub mod egress;
 pub mod explain;
 pub mod model;
-#[cfg(test)]
-#[allow(dead_code)]
-mod net;
 pub mod page;
 pub mod policy;
 mod stat;

@@ -5,7 +5,7 @@ mod kept;
 mod levels;
 mod phases;
 mod ports;
-pub(super) mod properties;
+mod properties;
 mod simulation;
 mod stalls;
 
@@ -32,18 +32,18 @@ const STEERED: Route = Route::Steered(OTHER);
 const SEVERAL: Route = Route::Aggregated;
 
 /// A table under a virtual clock, with the candidates of an AS's client.
-pub(super) struct World {
-    pub(super) table: RouteTable,
-    pub(super) policy: Arc<PolicyConfig>,
-    pub(super) candidates: Candidates,
-    pub(super) now: Timestamp,
+struct World {
+    table: RouteTable,
+    policy: Arc<PolicyConfig>,
+    candidates: Candidates,
+    now: Timestamp,
 }
 
 const CLIENT: &str = "192.0.2.1";
 const NEIGHBOUR: &str = "192.0.2.2";
-pub(super) const AS: Option<u32> = Some(64_496);
+const AS: Option<u32> = Some(64_496);
 
-pub(super) fn addr(text: &str) -> IpAddr {
+fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
@@ -57,7 +57,7 @@ impl World {
         })
     }
 
-    pub(super) fn with(policy: PolicyConfig) -> Self {
+    fn with(policy: PolicyConfig) -> Self {
         Self::sized(policy, 1000)
     }
 
@@ -85,7 +85,7 @@ impl World {
         self.now = self.now.saturating_add(Duration::from_secs(secs));
     }
 
-    pub(super) fn learn(&mut self, client: &str, route: Route, seen: &RouteObservation) {
+    fn learn(&mut self, client: &str, route: Route, seen: &RouteObservation) {
         let carrier = route.carrier(self.candidates.plain_is);
         self.table.learn(addr(client), AS, carrier, seen, self.now);
     }

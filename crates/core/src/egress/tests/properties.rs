@@ -20,7 +20,7 @@ fn egresses() -> impl Strategy<Value = EgressSet> {
     proptest::collection::vec(egress(), 0..6).prop_map(|egresses| egresses.into_iter().collect())
 }
 
-pub(in crate::egress) fn route() -> impl Strategy<Value = Route> {
+fn route() -> impl Strategy<Value = Route> {
     prop_oneof![
         2 => Just(Route::Plain),
         4 => egress().prop_map(Route::Steered),
@@ -33,7 +33,7 @@ fn phase() -> impl Strategy<Value = Phase> {
 }
 
 prop_compose! {
-    pub(in crate::egress) fn wants()(place in 0usize..3, phase in phase()) -> Wants {
+    fn wants()(place in 0usize..3, phase in phase()) -> Wants {
         Wants { criterion: Criterion::ALL[place], phase }
     }
 }
@@ -55,7 +55,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    pub(in crate::egress) fn candidates()(
+    fn candidates()(
         plain_is in proptest::option::of(egress()),
         plain_is_dead: bool,
         egresses in egresses(),
@@ -76,7 +76,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    pub(in crate::egress) fn observation()(
+    fn observation()(
         bytes in 0u64..1_000_000_000,
         micros in 0u64..100_000_000,
         phase in phase(),
@@ -101,7 +101,7 @@ prop_compose! {
 
 /// An event of one of four clients in two prefixes.
 #[derive(Clone, Debug)]
-pub(in crate::egress) enum Event {
+pub(super) enum Event {
     Seen(u8, Route, Box<RouteObservation>),
     Stalled(u8, Route),
     Decided(u8, Wants, u32),
@@ -109,7 +109,7 @@ pub(in crate::egress) enum Event {
     Passed(u64),
 }
 
-pub(in crate::egress) fn event() -> impl Strategy<Value = Event> {
+pub(super) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (0u8..4, route(), observation())
             .prop_map(|(client, route, seen)| Event::Seen(client, route, Box::new(seen))),
@@ -121,7 +121,7 @@ pub(in crate::egress) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-pub(in crate::egress) fn client(number: u8) -> &'static str {
+pub(super) fn client(number: u8) -> &'static str {
     [
         "192.0.2.1",
         "192.0.2.2",
@@ -144,7 +144,7 @@ impl World {
         )
     }
 
-    pub(in crate::egress) fn apply(&mut self, event: Event) {
+    pub(super) fn apply(&mut self, event: Event) {
         match event {
             Event::Seen(who, route, seen) => self.learn(client(who), route, &seen),
             Event::Stalled(who, route) => {
