@@ -185,8 +185,8 @@ impl ConnRoute {
         (self.egress.name(chosen.route), code)
     }
 
-    /// The address that a new HTTP/3 connection shall come to, so that it takes the chosen egress route; `None`
-    /// where it may come to the usual one.
+    /// The address by which a new HTTP/3 connection takes the chosen egress route. `None` where it may come
+    /// to the usual address.
     pub(crate) fn advertised(&self) -> Option<IpAddr> {
         if self.egress.by != SteerBy::Addresses {
             return None;

@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// The clients that shall have several egress routes for some content, as the operator's policies say; those of
+    /// The clients to which the operator's policies give several egress routes for some content. Those of
     /// an AS are known by their first connection.
     pub(super) fn aggregated(&self) -> impl Iterator<Item = Prefix> {
         let mode = |policy: &&Policy| policy.mode == Mode::Aggregated;
