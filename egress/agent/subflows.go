@@ -250,6 +250,9 @@ func (u *userspaceSubflows) setConnection(c api.Connection) error {
 		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
 		Avoid: slices.Clone(c.Avoid),
 	}
+	for _, s := range c.Order {
+		hint.Order = append(hint.Order, mptcp.Ends{Local: s.Local, Remote: s.Remote})
+	}
 	if c.Token != 0 {
 		u.manager.SetHint(mptcp.Token(c.Token), hint)
 	} else {

@@ -89,7 +89,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	}
 	requests := map[string]any{
 		"DrainRequest": DrainRequest{}, "LookupRequest": LookupRequest{},
-		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{},
+		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{}, "Subflow": Subflow{},
 	}
 	checked := map[string]bool{"PathState": true, "RouteState": true, "PeerRequest": true, "Mode": true, "ClientPrefix": true, "AddressPort": true}
 	for name, value := range answers {
