@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::egress::RouteObservation;
+use hikyaku_core::egress::{RouteObservation, SubflowRtt};
 
 use super::Conn;
-use crate::egress::{ConnRoute, Update};
+use crate::egress::{ConnRoute, SubflowEnds, Update};
 use crate::events::{Event, RouteNews};
 use crate::transport::{Flight, Stall};
 
@@ -71,6 +71,13 @@ impl Conn {
         let update = self.reroute(route);
         tracing::debug!(client = %self.client(), ?stall, ?blame, ?update, "the path is silent");
         update.moved
+    }
+
+    /// The subflows of MPTCP, of which the class of content may want others to carry its data.
+    pub(crate) fn see_subflows(&self, subflows: &[(SubflowRtt, SubflowEnds)]) {
+        if let Some(route) = &self.route {
+            route.see_subflows(subflows);
+        }
     }
 
     /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its path from the
