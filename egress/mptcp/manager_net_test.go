@@ -150,8 +150,8 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	t.Logf("gap until the backup carries data after a silent loss of path a, by the kernel alone: %v", s.longestGap())
 }
 
-// TestOrderOfSubflows has the kernel send over the subflow that comes first in the order, over
-// all without one, and over the next one when the first one's path is avoided.
+// TestOrderOfSubflows has the kernel send over the first subflow of the order, and over the next
+// one when that path is avoided. Without an order all carry data.
 func TestOrderOfSubflows(t *testing.T) {
 	for _, c := range []struct{ name, client, server string }{
 		{"IPv6", "2001:db8:c::1", "2001:db8:5::1"}, {"IPv4", "203.0.113.1", "198.51.100.1"},
@@ -172,7 +172,7 @@ func orderOfSubflows(t *testing.T, client, server string) {
 	ends := func(i int) Ends { // as the edge server names them
 		return Ends{Local: unmap(c.Subflows[i].Local), Remote: unmap(c.Subflows[i].Remote)}
 	}
-	// What was queued before a change still leaves, so it waits for a span that fits.
+	// Data queued before a change still leave, so it waits for a span that fits.
 	carries := func(what string, fits func(a, b uint64) bool) {
 		t.Helper()
 		netnstest.Eventually(t, what, func() bool {

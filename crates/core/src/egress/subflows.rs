@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Criterion;
+use crate::policy::SchedulingPolicy;
 use hikyaku_units::Timestamp;
 
 /// How the data of an MPTCP connection are spread over its subflows.
@@ -32,6 +33,16 @@ impl Scheduling {
         match wants {
             Criterion::Goodput | Criterion::Stall => Self::Capacity,
             Criterion::Rtt => Self::LowestRtt,
+        }
+    }
+
+    /// The scheduling in place of a class's own, as the operator wants.
+    #[must_use]
+    pub const fn under(self, policy: SchedulingPolicy) -> Self {
+        match policy {
+            SchedulingPolicy::Class => self,
+            SchedulingPolicy::Capacity => Self::Capacity,
+            SchedulingPolicy::LowestRtt => Self::LowestRtt,
         }
     }
 

@@ -1,7 +1,5 @@
 use serde::{Deserialize, Serialize};
 
-use crate::egress::Scheduling;
-
 /// The scheduling of MPTCP connections over several egress routes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,16 +11,4 @@ pub enum SchedulingPolicy {
     Capacity,
     /// Over the subflow with the lowest round-trip time, whatever the class.
     LowestRtt,
-}
-
-impl SchedulingPolicy {
-    /// The scheduling for content whose class has `own`.
-    #[must_use]
-    pub const fn of(self, own: Scheduling) -> Scheduling {
-        match self {
-            Self::Class => own,
-            Self::Capacity => Scheduling::Capacity,
-            Self::LowestRtt => Scheduling::LowestRtt,
-        }
-    }
 }

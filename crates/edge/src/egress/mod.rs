@@ -116,7 +116,8 @@ impl Rules {
 
     /// Which subflows of MPTCP carry the data of a class.
     fn scheduling(&self, class: ClassId) -> Scheduling {
-        self.policy.scheduling.of(self.classes.scheduling(class))
+        let own = self.classes.scheduling(class);
+        own.under(self.policy.scheduling)
     }
 
     /// Wishes of content for a route to a client.
