@@ -16,8 +16,8 @@ const (
 // schedulerType is the type by whose name a kernel takes eBPF programs as schedulers of MPTCP.
 const schedulerType = "\x00bpf_struct_ops_mptcp_sched_ops\x00"
 
-// findSchedulers reports whether the kernel has a scheduler of MPTCP beside its own, by the list
-// of those in a file, or can load one, by the kernel's type information in another.
+// findSchedulers looks for a scheduler of MPTCP beside the kernel's own, in the file that lists
+// them. Without one it looks in the kernel's type information whether one can be loaded.
 func findSchedulers(list, btf string) error {
 	text, err := os.ReadFile(list)
 	if err != nil {

@@ -187,6 +187,13 @@ func orderOfSubflows(t *testing.T, client, server string) {
 	carries("both paths carry data without an order", both)
 	m.SetHint(c.Token, Hint{Order: []Ends{ends(1), ends(0)}})
 	carries("path b alone carries data, as it comes first", onlyB)
+	explained, total := m.Explained(netip.PrefixFrom(netip.MustParseAddr(client), 24), 10)
+	if total != 1 || explained[0].First == nil || !ends(1).are(*explained[0].First) || explained[0].Paths[1] != "b" {
+		t.Errorf("the connection is explained as %+v of %d", explained, total)
+	}
+	if _, total := m.Explained(netip.MustParsePrefix("192.0.2.0/24"), 10); total != 0 {
+		t.Errorf("clients of another network have %d connections", total)
+	}
 	m.SetHint(c.Token, Hint{Order: []Ends{ends(0), ends(1)}})
 	carries("path a alone carries data, as it comes first", onlyA)
 	m.SetHint(c.Token, Hint{})
