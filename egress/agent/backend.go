@@ -47,7 +47,8 @@ func (e *engine) featureList() []api.Feature {
 		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
 		"VRF": e.features.VRF, "EndDX4": e.features.EndDX4, "Veth": e.features.Veth, "EndDT46": e.features.EndDT46, "AddressProtocol": e.features.AddressProtocol,
 		"MPTCP": e.features.MPTCP, "MPTCPUserspace": e.features.MPTCPUserspace,
-		"EBPF": e.features.EBPF, "BTF": e.features.BTF,
+		"MPTCPSchedulers": e.features.MPTCPSchedulers,
+		"EBPF":            e.features.EBPF, "BTF": e.features.BTF,
 	}
 	var list []api.Feature
 	for _, name := range slices.Sorted(maps.Keys(has)) {

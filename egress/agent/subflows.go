@@ -26,6 +26,9 @@ type subflows interface {
 	reconsider(prefixes []netip.Prefix)
 	// setConnection takes the edge server's report on a connection.
 	setConnection(api.Connection) error
+	// connections lists up to limit connections of clients within a prefix; all where it is not
+	// valid.
+	connections(within netip.Prefix, limit int) (api.ConnectionList, error)
 	// configure takes another configuration, with other paths.
 	configure(*config.Server)
 	// problems lists the present failures. It is called with the lock held
@@ -249,6 +252,9 @@ func (u *userspaceSubflows) setConnection(c api.Connection) error {
 		Class: c.Class,
 		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
 		Avoid: slices.Clone(c.Avoid),
+	}
+	for _, s := range c.Order {
+		hint.Order = append(hint.Order, mptcp.Ends{Local: s.Local, Remote: s.Remote})
 	}
 	if c.Token != 0 {
 		u.manager.SetHint(mptcp.Token(c.Token), hint)

@@ -48,6 +48,9 @@ type Backend interface {
 	// Reload reads the configuration again and takes it, or changes nothing. It returns what
 	// has changed, as sentences.
 	Reload(ctx context.Context) ([]string, error)
+	// Connections returns up to limit MPTCP connections of clients within a prefix, oldest first;
+	// all where it is not valid.
+	Connections(ctx context.Context, within netip.Prefix, limit int) (ConnectionList, error)
 	// SetConnection takes the edge server's knowledge of an MPTCP connection.
 	SetConnection(ctx context.Context, connection Connection) error
 }

@@ -109,11 +109,7 @@ func (c *Client) DeletePolicy(ctx context.Context, name string) error {
 
 // Routes returns up to limit routes that overlap a prefix; all where it is not valid.
 func (c *Client) Routes(ctx context.Context, within netip.Prefix, limit int) (list RouteList, err error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if within.IsValid() {
-		query.Set("within", within.String())
-	}
-	return list, c.ask(ctx, "GET", "/v1/routes?"+query.Encode(), nil, &list)
+	return list, c.ask(ctx, "GET", "/v1/routes?"+listQuery(within, limit), nil, &list)
 }
 
 // Why asks how packets to a client may leave.
@@ -149,6 +145,20 @@ func (c *Client) Reload(ctx context.Context) ([]string, error) {
 	var reloaded Reloaded
 	err := c.ask(ctx, "POST", "/v1/reload", nil, &reloaded)
 	return reloaded.Changes, err
+}
+
+// Connections returns up to limit MPTCP connections of clients within a prefix; all where it is
+// not valid.
+func (c *Client) Connections(ctx context.Context, within netip.Prefix, limit int) (list ConnectionList, err error) {
+	return list, c.ask(ctx, "GET", "/v1/connections?"+listQuery(within, limit), nil, &list)
+}
+
+func listQuery(within netip.Prefix, limit int) string {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if within.IsValid() {
+		query.Set("within", within.String())
+	}
+	return query.Encode()
 }
 
 // SetConnection gives the agent the properties of an MPTCP connection that it cannot see.

@@ -70,6 +70,9 @@ func TestClientChangesEverything(t *testing.T) {
 	if err := s.client.DeletePolicy(ctx, "p.1"); err != nil {
 		t.Error(err)
 	}
+	if list, err := s.client.Connections(ctx, netip.MustParsePrefix("2001:db9::/32"), 5); err != nil || len(list.Connections) != 1 || list.Total != 1 {
+		t.Errorf("connections %+v, %v", list, err)
+	}
 	if err := s.client.SetConnection(ctx, Connection{Token: 7, Class: "bulk"}); err != nil {
 		t.Error(err)
 	}

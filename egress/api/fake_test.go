@@ -128,6 +128,21 @@ func (f *fake) DeletePolicy(_ context.Context, name string) error {
 	return f.broken
 }
 
+func (f *fake) Connections(_ context.Context, within netip.Prefix, limit int) (ConnectionList, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	local, remote := netip.MustParseAddrPort("[2001:db8:5::1]:443"), netip.MustParseAddrPort("[2001:db9:1::7]:50310")
+	list := ConnectionList{Total: 1}
+	if !within.IsValid() || within.Contains(remote.Addr()) {
+		list.Connections = []ManagedConnection{{
+			Token: 7, Local: local, Remote: remote, Since: start, Class: "bulk", Mode: Aggregated, Reason: "as the test says",
+			Subflows: []ManagedSubflow{{Local: local, Remote: remote, Path: "transit-a"}},
+		}}
+	}
+	list.Connections = list.Connections[:min(limit, len(list.Connections))]
+	return list, f.broken
+}
+
 func (f *fake) SetConnection(_ context.Context, connection Connection) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,12 +84,13 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Refused": Refused{}, "Origins": Origins{}, "RPKICache": RPKICache{}, "Lookup": Lookup{}, "Verdict": Verdict{},
 		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
-		"Reloaded": Reloaded{}, "Peer": Peer{}, "PeerList": PeerList{}, "Route": Route{}, "RouteList": RouteList{}, "Explanation": Explanation{},
+		"Reloaded": Reloaded{}, "Peer": Peer{}, "PeerList": PeerList{}, "Route": Route{}, "RouteList": RouteList{}, "ConnectionList": ConnectionList{},
+		"ManagedConnection": ManagedConnection{}, "ManagedSubflow": ManagedSubflow{}, "Explanation": Explanation{},
 		"PlainWay": PlainWay{}, "PathExplanation": PathExplanation{},
 	}
 	requests := map[string]any{
 		"DrainRequest": DrainRequest{}, "LookupRequest": LookupRequest{},
-		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{},
+		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{}, "Subflow": Subflow{},
 	}
 	checked := map[string]bool{"PathState": true, "RouteState": true, "PeerRequest": true, "Mode": true, "ClientPrefix": true, "AddressPort": true}
 	for name, value := range answers {

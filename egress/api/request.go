@@ -134,5 +134,16 @@ func (c *Connection) check() error {
 	if c.Class != "" && !className.MatchString(c.Class) {
 		return fmt.Errorf("%w: `class` is %q, which is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, c.Class)
 	}
+	if len(c.Order) > maxOrder {
+		return fmt.Errorf("%w: `order` has %d subflows, at most %d are taken", ErrInvalid, len(c.Order), maxOrder)
+	}
+	for _, s := range c.Order {
+		if !s.Local.IsValid() || !s.Remote.IsValid() {
+			return fmt.Errorf("%w: each subflow of `order` needs `local` and `remote`", ErrInvalid)
+		}
+	}
 	return nil
 }
+
+// maxOrder is the largest number of subflows in [Connection.Order].
+const maxOrder = 16

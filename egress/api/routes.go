@@ -91,26 +91,33 @@ type PathExplanation struct {
 	Routes List[Route] `json:"routes"`
 }
 
-// The number of routes in one answer.
+// The number of routes or connections in one answer.
 const (
-	defaultRoutes = 1000
-	maxRoutes     = 100_000
+	defaultListed = 1000
+	maxListed     = 100_000
 )
 
-func (s *Server) routeList(w http.ResponseWriter, r *http.Request) error {
+// selection reads the parameters that bound a list. The prefix is not valid where there is none.
+func selection(r *http.Request) (within netip.Prefix, limit int, err error) {
 	query := r.URL.Query()
-	within, limit := netip.Prefix{}, defaultRoutes
+	limit = defaultListed
 	if text := query.Get("within"); text != "" {
-		var err error
 		if within, err = parseClient(text); err != nil {
-			return fmt.Errorf("parameter `within`: %w", err)
+			return within, limit, fmt.Errorf("parameter `within`: %w", err)
 		}
 	}
 	if text := query.Get("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxRoutes {
-			return fmt.Errorf("%w: parameter `limit`: %q is no number from 1 to %d", ErrInvalid, text, maxRoutes)
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxListed {
+			return within, limit, fmt.Errorf("%w: parameter `limit`: %q is no number from 1 to %d", ErrInvalid, text, maxListed)
 		}
+	}
+	return within, limit, nil
+}
+
+func (s *Server) routeList(w http.ResponseWriter, r *http.Request) error {
+	within, limit, err := selection(r)
+	if err != nil {
+		return err
 	}
 	list, err := s.backend.Routes(r.Context(), within, limit)
 	if err != nil {

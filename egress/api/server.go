@@ -70,6 +70,7 @@ func NewServer(backend Backend, hub *Hub, options Options) *Server {
 	s.handle("GET /v1/policies/{name}", s.policy)
 	s.handle("PUT /v1/policies/{name}", s.setPolicy)
 	s.handle("DELETE /v1/policies/{name}", s.deletePolicy)
+	s.handle("GET /v1/connections", s.connections)
 	s.handle("PUT /v1/connections", s.setConnection)
 	s.handle("GET /v1/routes", s.routeList)
 	s.handle("GET /v1/why", s.why)

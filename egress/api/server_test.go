@@ -12,6 +12,7 @@ import (
 func TestAnswers(t *testing.T) {
 	s := serve(t)
 	policy := `{"mode": "steered", "clients": ["2001:db9::/32"], "asns": [64999, 4294967295], "classes": ["bulk"], "paths": ["transit-a"], "backup": ["transit-a"], "order": -1}`
+	const subflow = `{"local": "[2001:db8:5::a1]:443", "remote": "[2001:db9::7]:50002"}`
 	cases := []struct {
 		name, method, pattern, path, body string
 		status                            int
@@ -47,6 +48,9 @@ func TestAnswers(t *testing.T) {
 		{"routes within a prefix", "GET", "/v1/routes", "/v1/routes?within=203.0.113.0/24&limit=5", "", 200, `{"routes":[],"total":2}`},
 		{"the first route", "GET", "/v1/routes", "/v1/routes?limit=1", "", 200, `"med":0}],"total":2}`},
 		{"too many routes", "GET", "/v1/routes", "/v1/routes?limit=100001", "", 400, "no number from 1 to 100000"},
+		{"connections", "GET", "/v1/connections", "/v1/connections?within=2001:db9::/32&limit=5", "", 200, `"client_backup":false}]}],"total":1}`},
+		{"connections elsewhere", "GET", "/v1/connections", "/v1/connections?within=203.0.113.0/24", "", 200, `{"connections":[],"total":1}`},
+		{"too many connections", "GET", "/v1/connections", "/v1/connections?limit=0", "", 400, "no number from 1 to 100000"},
 		{"routes within no prefix", "GET", "/v1/routes", "/v1/routes?within=x", "", 400, "parameter `within`"},
 		{"why", "GET", "/v1/why", "/v1/why?client=2001:db9::7", "", 200, `"plain":{"path":"transit-a"`},
 		{"why of nothing", "GET", "/v1/why", "", "", 400, "parameter `client`"},
@@ -57,7 +61,9 @@ func TestAnswers(t *testing.T) {
 		{"peer of the file", "PUT", "/v1/peers/{name}", "/v1/peers/transit-a", `{"number": 3}`, 409, "is in the file"},
 		{"peer removed", "DELETE", "/v1/peers/{name}", "/v1/peers/transit-c", "", 200, "changes"},
 		{"peer that is not there", "DELETE", "/v1/peers/{name}", "/v1/peers/x", "", 404, "there is no peer"},
-		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk", "mode": "aggregated", "avoid": ["transit-a"]}`, 204, ""},
+		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk", "mode": "aggregated", "avoid": ["transit-a"], "order": [{"local": "[2001:db8:5::a1]:443", "remote": "[2001:db9::7]:50002"}]}`, 204, ""},
+		{"order with a nameless subflow", "PUT", "/v1/connections", "", `{"token": 1, "order": [{"local": "[2001:db8:5::a1]:443", "remote": ""}]}`, 400, "needs `local` and `remote`"},
+		{"order that is too long", "PUT", "/v1/connections", "", `{"token": 1, "order": [` + strings.Repeat(subflow+",", 16) + subflow + `]}`, 400, "at most 16"},
 		{"connection by addresses", "PUT", "/v1/connections", "", `{"local": "[2001:db8:5::1]:443", "remote": "[2001:db9::7]:50000"}`, 204, ""},
 	}
 	for _, c := range cases {
@@ -70,7 +76,9 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", c.name, status, answer, c.status, c.want)
 		}
 	}
-	want := []Connection{{Token: 4294967295, Class: "bulk", Mode: Aggregated, Avoid: List[string]{"transit-a"}}, {
+	want := []Connection{{Token: 4294967295, Class: "bulk", Mode: Aggregated, Avoid: List[string]{"transit-a"}, Order: List[Subflow]{{
+		Local: netip.MustParseAddrPort("[2001:db8:5::a1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50002"),
+	}}}, {
 		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50000"),
 	}}
 	if fmt.Sprint(s.connections) != fmt.Sprint(want) {

@@ -371,6 +371,15 @@ type Connection struct {
 	// Avoid are paths on which its data are lost, by name. They are taken from it
 	// at once, whatever the policy.
 	Avoid List[string] `json:"avoid"`
+	// Order has its subflows, the one to use first. The first one that carries data by
+	// policy stays so; all others become backup. Empty: all stay as the policy has them.
+	Order List[Subflow] `json:"order"`
+}
+
+// Subflow names a subflow of an MPTCP connection by its ends.
+type Subflow struct {
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
 }
 
 // Snapshot is the state that events keep up to date.

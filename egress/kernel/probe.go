@@ -38,6 +38,8 @@ type Features struct {
 	MPTCP bool
 	// MPTCPUserspace lets a program decide for each connection (Linux 5.19).
 	MPTCPUserspace bool
+	// MPTCPSchedulers beside the kernel's own are there, or can be loaded as eBPF programs.
+	MPTCPSchedulers bool
 	// EBPF and the kernel's type information (BTF), which flow statistics need.
 	EBPF, BTF bool
 }
@@ -148,9 +150,11 @@ func (p *probe) trials() []trial {
 			"no aggregation over several paths; steering works (CONFIG_MPTCP_IPV6)"},
 		{"MPTCPUserspace", &f.MPTCPUserspace, there("/proc/sys/net/mptcp/pm_type"),
 			"mptcp.mode = \"kernel\" is what remains; Linux 5.19 has it"},
+		{"MPTCPSchedulers", &f.MPTCPSchedulers, func() error { return findSchedulers(availableSchedulers, kernelBTF) },
+			"no data sent twice over two subflows; classes of content choose subflows by their priority"},
 		{"EBPF", &f.EBPF, probeEBPF,
 			"no `hikyaku-egress flows`; all else works (CONFIG_BPF_SYSCALL)"},
-		{"BTF", &f.BTF, there("/sys/kernel/btf/vmlinux"),
+		{"BTF", &f.BTF, there(kernelBTF),
 			"no `hikyaku-egress flows`; all else works (CONFIG_DEBUG_INFO_BTF)"},
 	}
 }

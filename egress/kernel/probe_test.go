@@ -22,7 +22,7 @@ func TestProbeExplainsEachMissingFeature(t *testing.T) {
 		"NexthopObjects": f.NexthopObjects, "Seg6": f.Seg6, "Seg6Reduced": f.Seg6Reduced,
 		"EndDT6": f.EndDT6, "VRF": f.VRF, "EndDT6VRF": f.EndDT6VRF, "EndDT4": f.EndDT4,
 		"EndDT46": f.EndDT46, "EndDX4": f.EndDX4, "Veth": f.Veth, "AddressProtocol": f.AddressProtocol, "MPTCP": f.MPTCP,
-		"MPTCPUserspace": f.MPTCPUserspace, "EBPF": f.EBPF, "BTF": f.BTF,
+		"MPTCPUserspace": f.MPTCPUserspace, "MPTCPSchedulers": f.MPTCPSchedulers, "EBPF": f.EBPF, "BTF": f.BTF,
 	}
 	missing := make(map[string]bool)
 	for _, m := range f.Missing {

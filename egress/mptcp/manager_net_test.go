@@ -150,6 +150,61 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	t.Logf("gap until the backup carries data after a silent loss of path a, by the kernel alone: %v", s.longestGap())
 }
 
+// TestOrderOfSubflows has the kernel send over the first subflow of the order, and over the next
+// one when that path is avoided. Without an order all carry data.
+func TestOrderOfSubflows(t *testing.T) {
+	for _, c := range []struct{ name, client, server string }{
+		{"IPv6", "2001:db8:c::1", "2001:db8:5::1"}, {"IPv4", "203.0.113.1", "198.51.100.1"},
+	} {
+		t.Run(c.name, func(t *testing.T) { orderOfSubflows(t, c.client, c.server) })
+	}
+}
+
+func orderOfSubflows(t *testing.T, client, server string) {
+	l := newLab(t)
+	m, _ := l.manage(Config{Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA})
+	l.limit("a", 40)
+	l.limit("b", 40)
+	s := l.connect(l.listen(), client, server)
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(find(t, m, s).Subflows) == 2 })
+	s.flow()
+	c := find(t, m, s)
+	ends := func(i int) Ends { // as the edge server names them
+		return Ends{Local: unmap(c.Subflows[i].Local), Remote: unmap(c.Subflows[i].Remote)}
+	}
+	// Data queued before a change still leave, so it waits for a span that fits.
+	carries := func(what string, fits func(a, b uint64) bool) {
+		t.Helper()
+		netnstest.Eventually(t, what, func() bool {
+			a, b, received := l.sent("a"), l.sent("b"), s.received.Load()
+			netnstest.Eventually(t, "2 MB more have arrived", func() bool { return s.received.Load() > received+2<<20 })
+			return fits(l.sent("a")-a, l.sent("b")-b)
+		})
+	}
+	both := func(a, b uint64) bool { return a > 512<<10 && b > 512<<10 }
+	onlyA := func(_, b uint64) bool { return b < 100<<10 }
+	onlyB := func(a, _ uint64) bool { return a < 100<<10 }
+	carries("both paths carry data without an order", both)
+	m.SetHint(c.Token, Hint{Order: []Ends{ends(1), ends(0)}})
+	carries("path b alone carries data, as it comes first", onlyB)
+	explained, total := m.Explained(netip.PrefixFrom(netip.MustParseAddr(client), 24), 10)
+	if total != 1 || explained[0].First == nil || !ends(1).are(*explained[0].First) || explained[0].Paths[1] != "b" {
+		t.Errorf("the connection is explained as %+v of %d", explained, total)
+	}
+	if _, total := m.Explained(netip.MustParsePrefix("192.0.2.0/24"), 10); total != 0 {
+		t.Errorf("clients of another network have %d connections", total)
+	}
+	m.SetHint(c.Token, Hint{Order: []Ends{ends(0), ends(1)}})
+	carries("path a alone carries data, as it comes first", onlyA)
+	m.SetHint(c.Token, Hint{})
+	carries("both carry data again", both)
+	m.SetHint(c.Token, Hint{Order: []Ends{ends(1), ends(0)}})
+	carries("path b alone carries data again", onlyB)
+	l.blackhole("b")
+	m.SetHint(c.Token, Hint{Order: []Ends{ends(1), ends(0)}, Avoid: []string{"b"}})
+	carries("path a carries data when the first one is avoided", onlyA)
+}
+
 func TestPathRemovalAndReturn(t *testing.T) {
 	l := newLab(t)
 	m, _ := l.manage(Config{

@@ -25,8 +25,10 @@ func Plan(c *Connection, d Decision, prefer map[netip.Addr]uint8) []Command {
 // planPriorities sets subflows to backup, or to active, where they are not.
 func planPriorities(c *Connection, d Decision, wanted []Use, backup bool) []Command {
 	var plan []Command
-	for _, s := range c.Subflows {
+	first := firstOfOrder(c, d, wanted)
+	for i, s := range c.Subflows {
 		want, managed := wantedBackup(c, s, d, wanted)
+		want = want || (first >= 0 && i != first)
 		if !managed || want != backup {
 			continue
 		}
@@ -36,6 +38,21 @@ func planPriorities(c *Connection, d Decision, wanted []Use, backup bool) []Comm
 		plan = append(plan, Command{Kind: SetBackup, Token: c.Token, Local: s.Local, Remote: s.Remote, Backup: want})
 	}
 	return plan
+}
+
+// firstOfOrder returns the place of the subflow that alone is to be regular by [Hint.Order],
+// or -1 for none. A subflow that the peer has asked to use last cannot be it.
+func firstOfOrder(c *Connection, d Decision, wanted []Use) int {
+	for _, ends := range c.Hint.Order {
+		i := slices.IndexFunc(c.Subflows, ends.are)
+		if i < 0 || c.Subflows[i].PeerBackup {
+			continue
+		}
+		if backup, managed := wantedBackup(c, c.Subflows[i], d, wanted); managed && !backup {
+			return i
+		}
+	}
+	return -1
 }
 
 func wantedBackup(c *Connection, s Subflow, d Decision, wanted []Use) (backup, managed bool) {

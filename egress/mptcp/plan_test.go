@@ -20,6 +20,23 @@ func joined(c *Connection, addr netip.Addr, id uint8, change func(*Subflow)) *Co
 	return c
 }
 
+// ordered orders a connection's subflows: that from an address first, then the others.
+func ordered(c *Connection, first netip.Addr) *Connection {
+	for _, s := range c.Subflows {
+		c.Hint.Order = append(c.Hint.Order, Ends{Local: s.Local, Remote: s.Remote})
+	}
+	slices.SortStableFunc(c.Hint.Order, func(a, b Ends) int {
+		switch first {
+		case a.Local.Addr():
+			return -1
+		case b.Local.Addr():
+			return 1
+		}
+		return 0
+	})
+	return c
+}
+
 func planClient() *Connection { return at("2001:db8:1::1") }
 
 func announce(u ...Use) Decision { return Decision{Mode: Aggregated, Announce: u} }
@@ -76,6 +93,32 @@ var (
 		{"the initial subflow is active again when the other is backup",
 			change(joined(planClient(), epeB, 2, func(s *Subflow) { s.LocalBackup = true }), func(c *Connection) { c.Subflows[0].LocalBackup = true }),
 			Decision{InitialBackup: true, Announce: []Use{asBackup(useB)}}, []string{"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 active token 00000001"}},
+		{"only the first subflow of the order stays regular", ordered(joined(planClient(), epeB, 2, nil), epeB),
+			announce(useB), []string{"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 backup token 00000001"}},
+		{"another one comes first, and is made active before the former is backup",
+			change(ordered(joined(planClient(), epeB, 2, nil), epeB), func(c *Connection) {
+				c.Subflows[0].LocalBackup = true
+				slices.Reverse(c.Hint.Order)
+			}), announce(useB), []string{
+				"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 active token 00000001",
+				"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
+		{"all are regular again without an order", joined(change(planClient(), func(c *Connection) { c.Subflows[0].LocalBackup = true }), epeB, 2, nil),
+			announce(useB), []string{"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 active token 00000001"}},
+		{"the order passes over a subflow that is backup by policy",
+			ordered(joined(joined(planClient(), epeB, 2, nil), epeC, 3, func(s *Subflow) { s.LocalBackup = true }), epeC),
+			announce(useB, asBackup(useC)), []string{"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
+		{"and over one that the client wants used last",
+			ordered(joined(planClient(), epeB, 2, func(s *Subflow) { s.PeerBackup = true }), epeB),
+			announce(useB), []string{"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
+		{"an order of subflows that have gone is void", change(joined(planClient(), epeB, 2, nil), func(c *Connection) {
+			c.Hint.Order = []Ends{{Local: netip.AddrPortFrom(epeC, 443), Remote: c.Remote}}
+		}), announce(useB), nil},
+		{"the first of the order is on a path to be avoided, and the next takes over at once",
+			change(ordered(joined(planClient(), epeB, 2, nil), epeB), func(c *Connection) { c.Subflows[0].LocalBackup = true }),
+			Decision{}, []string{
+				"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 active token 00000001",
+				"remove id 2 token 00000001",
+				"destroy subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 token 00000001"}},
 		{"the initial subflow of a path that is down goes beside another", joined(planClient(), epeB, 2, nil),
 			Decision{InitialDown: true, Announce: []Use{useB}}, []string{
 				"remove id 0 token 00000001", "destroy subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 token 00000001"}},

@@ -88,10 +88,23 @@ type Hint struct {
 	Plain bool
 	// Avoid are paths on which its data are lost, see [Routes.Avoid].
 	Avoid []string
+	// Order has its subflows, the one to use first. The first one that is regular by the
+	// [Decision] stays so, and all others are backup. Without one of them here, all are as
+	// decided.
+	Order []Ends
 }
 
 func (h Hint) equal(other Hint) bool {
-	return h.Class == other.Class && h.Plain == other.Plain && slices.Equal(h.Avoid, other.Avoid)
+	return h.Class == other.Class && h.Plain == other.Plain && slices.Equal(h.Avoid, other.Avoid) &&
+		slices.Equal(h.Order, other.Order)
+}
+
+// Ends name a subflow within its connection. Its addresses may be IPv4-mapped or not.
+type Ends struct{ Local, Remote netip.AddrPort }
+
+// are reports whether these are the ends of a subflow.
+func (e Ends) are(s Subflow) bool {
+	return tupleOf(e.Local, e.Remote) == tupleOf(s.Local, s.Remote)
 }
 
 // Client is the client's address, never IPv4-mapped.

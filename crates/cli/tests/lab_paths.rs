@@ -138,6 +138,42 @@ fn each_arm_takes_the_paths_that_it_names() {
     );
 }
 
+/// The class of content decides which subflows carry it.
+#[test]
+#[ignore = "long: make test-long"]
+fn each_class_has_its_subflows() {
+    let Some(_turn) = turn("each_class_has_its_subflows") else {
+        return;
+    };
+    let runs = quick("epe-classes");
+    let of = |pattern: &str, arm: &str, traffic: &str| {
+        let its = |run: &&Run| run.cell.get(Axis::Pattern) == Some(pattern);
+        let its: Vec<Run> = runs.iter().filter(its).cloned().collect();
+        find(&its, arm, traffic).clone()
+    };
+    // The path by transit B is the short one.
+    let [class, kernel] = ["class", "kernel"].map(|arm| of("far-best", arm, "interactive"));
+    assert!(
+        sent(&class, "transit-b") > 5.0 * sent(&class, "best"),
+        "{class:?}"
+    );
+    assert!(
+        sent(&kernel, "best") > sent(&kernel, "transit-b"),
+        "{kernel:?}"
+    );
+    let median = |run: &Run| run.metric("response_p50_ms").unwrap();
+    assert!(median(&class) < median(&kernel), "{class:?} {kernel:?}");
+    for traffic in ["live", "bulk"] {
+        let class = of("far-best", "class", traffic);
+        let least = sent(&class, "best").min(sent(&class, "transit-b"));
+        assert!(least > 1.0, "both carry data: {class:?}");
+    }
+    // A path that goes silent is left for the backup. The kernel alone takes 200 ms at least to notice,
+    // and several times that before it uses a backup.
+    let silent = of("dead-near", "lowest-rtt", "live");
+    assert!(sent(&silent, "transit-b") > 1.0, "{silent:?}");
+}
+
 #[test]
 fn links_change_in_mid_transfer() {
     let Some(_turn) = turn("links_change_in_mid_transfer") else {

@@ -22,6 +22,7 @@ mod reason;
 mod record;
 mod room;
 mod set;
+mod subflows;
 mod table;
 mod view;
 
@@ -42,6 +43,7 @@ pub use quality::RouteQuality;
 pub use reason::{RouteBar, RouteReason, RouteReasonCode};
 pub use room::{Port, PortShares, Room};
 pub use set::EgressSet;
+pub use subflows::{Scheduling, SubflowChoice, SubflowRtt};
 pub use table::{Blame, RouteChanges, RouteTable};
 pub use view::RouteView;
 

@@ -22,7 +22,7 @@ use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
 
-pub use open::{FloorState, OpenConnection, SubflowState};
+pub use open::{FloorState, OpenConnection, SchedulingState, SubflowState};
 pub use udp::Udp;
 
 /// The knowledge of a client, the expectation of each arm, and the decision with its reason.

@@ -5,6 +5,7 @@ mod connections;
 mod max_pacing_rate;
 mod min_cwnd;
 mod route;
+mod scheduling;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub use connections::{ConnectionsPolicy, MAX_CONNECTIONS};
 pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 pub use route::{ParseRoutePolicyError, RoutePolicy};
+pub use scheduling::SchedulingPolicy;
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,9 @@ pub struct PolicyConfig {
     /// Route: `adaptive` chooses per client and content class; `plain`, `aggregate` or an egress route's
     /// name pins all. Default `adaptive`.
     pub route: RoutePolicy,
+    /// Subflows of MPTCP connections over several egress routes: `class` follows the content's class;
+    /// `capacity` or `lowest_rtt` is for all. Default `class`.
+    pub scheduling: SchedulingPolicy,
     /// The plain choice for a client of which too little is known: `h3` (it is then measured on both)
     /// or `h2`. Default `h3`.
     pub unknown: Plain,
@@ -105,6 +110,7 @@ impl Default for PolicyConfig {
             max_pacing_rate: MaxPacingRate::default(),
             connections: ConnectionsPolicy::Adaptive,
             route: RoutePolicy::Adaptive,
+            scheduling: SchedulingPolicy::Class,
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,

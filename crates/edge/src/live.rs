@@ -152,6 +152,7 @@ impl LiveConnection {
             slow_start: window.slow_start,
             floor,
             route: conn.route_name(),
+            scheduling: conn.route().and_then(|route| route.scheduling_state()),
             subflows: subflows.into_iter().map(with_path).collect(),
         })
     }

@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -74,6 +76,14 @@ func TestUserspacePathManager(t *testing.T) {
 	err := api.NewClient(l.serverAPI).SetConnection(context.Background(), api.Connection{Token: 12345, Class: "bulk"})
 	if err != nil {
 		t.Errorf("the class of a connection that the kernel may still report: %v", err)
+	}
+	list, err := api.NewClient(l.serverAPI).Connections(context.Background(), netip.Prefix{}, 10)
+	if err != nil || list.Total != 0 {
+		t.Errorf("connections: %+v, %v", list, err)
+	}
+	_, err = api.NewClient(l.borderAPI).Connections(context.Background(), netip.Prefix{}, 10)
+	if !errors.Is(err, api.ErrUnsupported) {
+		t.Errorf("connections of a border: %v, want %v", err, api.ErrUnsupported)
 	}
 	l.serverAgent.stop()
 	if got := manager(); got != "0" {

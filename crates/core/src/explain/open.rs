@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::egress::Scheduling;
 use hikyaku_units::arm::Version;
 use hikyaku_units::human;
 use hikyaku_units::{ByteSize, duration};
@@ -30,8 +31,19 @@ pub struct OpenConnection {
     pub floor: Option<FloorState>,
     /// Its route: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
     pub route: Option<String>,
+    /// Which subflows carry its data, where MPTCP has several paths.
+    pub scheduling: Option<SchedulingState>,
     /// The subflows of MPTCP (RFC 8684); empty of other transports.
     pub subflows: Vec<SubflowState>,
+}
+
+/// Which subflows of MPTCP are to carry the data of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulingState {
+    /// The scheduling.
+    pub scheduling: Scheduling,
+    /// The class of content that wants it, empty for none; `None` where the operator wants it for all.
+    pub class: Option<String>,
 }
 
 /// A subflow of an MPTCP connection: a TCP connection over one path.
@@ -88,9 +100,26 @@ impl fmt::Display for OpenConnection {
         if let Some(floor) = self.floor {
             write!(f, ", {floor}")?;
         }
-        match &self.route {
+        if let Some(route) = &self.route {
+            write!(f, ", by {route}")?;
+        }
+        match &self.scheduling {
             None => Ok(()),
-            Some(route) => write!(f, ", by {route}"),
+            Some(scheduling) => write!(f, ", {scheduling}"),
+        }
+    }
+}
+
+impl fmt::Display for SchedulingState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.scheduling {
+            Scheduling::Capacity => "data on all subflows",
+            Scheduling::LowestRtt => "data on the subflow of the lowest RTT",
+        })?;
+        match self.class.as_deref() {
+            None => f.write_str(" by policy.scheduling"),
+            Some("") => f.write_str(" as content without a class wants"),
+            Some(class) => write!(f, " as class {class} wants"),
         }
     }
 }
@@ -179,11 +208,37 @@ mod tests {
                 slow_start,
                 floor,
                 route: None,
+                scheduling: None,
                 subflows: Vec::new(),
             };
             let text = connection.to_string();
             let begin = "HTTP/3 from port 4433 for 12 s: floor, window 1.5 MB";
             assert_eq!(text, format!("{begin}{want}"));
+        }
+    }
+
+    #[test]
+    fn scheduling_is_printed_with_its_reason() {
+        let cases = [
+            (
+                Scheduling::LowestRtt,
+                Some("interactive"),
+                "data on the subflow of the lowest RTT as class interactive wants",
+            ),
+            (
+                Scheduling::Capacity,
+                Some(""),
+                "data on all subflows as content without a class wants",
+            ),
+            (
+                Scheduling::Capacity,
+                None,
+                "data on all subflows by policy.scheduling",
+            ),
+        ];
+        for (scheduling, class, want) in cases {
+            let class = class.map(str::to_owned);
+            assert_eq!(SchedulingState { scheduling, class }.to_string(), want);
         }
     }
 

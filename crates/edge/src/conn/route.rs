@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use hikyaku_content::Peer;
 use hikyaku_core::choice::Visit;
-use hikyaku_core::egress::RouteObservation;
+use hikyaku_core::egress::{RouteObservation, SubflowRtt};
 
 use super::Conn;
-use crate::egress::{ConnRoute, Update};
+use crate::egress::{ConnRoute, SubflowEnds, Update};
 use crate::events::{Event, RouteNews};
 use crate::ledger::Ledger;
 use crate::mptcp::Mptcp;
@@ -92,7 +92,18 @@ impl Conn {
         update.moved
     }
 
+<<<<<<< HEAD
     /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its egress route from the
+=======
+    /// The subflows of MPTCP, of which the class of content may want others to carry its data.
+    pub(crate) fn see_subflows(&self, subflows: &[(SubflowRtt, SubflowEnds)]) {
+        if let Some(route) = &self.route {
+            route.see_subflows(subflows);
+        }
+    }
+
+    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its path from the
+>>>>>>> s7-sched
     /// connection, where there are others.
     pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
         let Some(route) = &self.route else {

@@ -1,7 +1,7 @@
 //! Which class content is of.
 
 use globset::{GlobSet, GlobSetBuilder};
-use hikyaku_core::egress::Criterion;
+use hikyaku_core::egress::{Criterion, Scheduling};
 use http::{HeaderMap, header};
 
 use super::ClassConfig;
@@ -65,6 +65,7 @@ struct Class {
     id: ClassId,
     name: Box<str>,
     wants: Criterion,
+    scheduling: Scheduling,
     paths: GlobSet,
     types: Vec<MediaType>,
     /// It has neither paths nor types.
@@ -148,6 +149,11 @@ impl Classes {
         (self.class(id)).map_or(Criterion::default(), |class| class.wants)
     }
 
+    /// Which subflows of MPTCP are to carry its data.
+    pub(crate) fn scheduling(&self, id: ClassId) -> Scheduling {
+        (self.class(id)).map_or(Scheduling::default(), |class| class.scheduling)
+    }
+
     fn class(&self, id: ClassId) -> Option<&Class> {
         self.classes.iter().find(|class| class.id == id)
     }
@@ -185,6 +191,7 @@ impl Class {
             id,
             name: config.name.as_str().into(),
             wants: config.wants,
+            scheduling: config.scheduling.unwrap_or(Scheduling::of(config.wants)),
             paths: paths.build().map_err(no_glob)?,
             types: types.collect::<Result<_, _>>()?,
             takes_all: config.paths.is_empty() && config.types.is_empty(),
@@ -246,6 +253,7 @@ mod tests {
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
             types: types.iter().map(|&kind| kind.to_owned()).collect(),
             wants: Criterion::Goodput,
+            scheduling: None,
         }
     }
 
@@ -280,6 +288,19 @@ mod tests {
             wants,
             [Criterion::Stall, Criterion::Rtt, Criterion::Goodput]
         );
+        let scheduling: Vec<Scheduling> = classes.ids().map(|id| classes.scheduling(id)).collect();
+        assert_eq!(
+            scheduling,
+            [
+                Scheduling::Capacity,
+                Scheduling::LowestRtt,
+                Scheduling::Capacity
+            ]
+        );
+        let mut named = ClassConfig::defaults();
+        named[0].scheduling = Some(Scheduling::LowestRtt);
+        let named = Classes::new(&named).unwrap();
+        assert_eq!(named.scheduling(ClassId::at(0)), Scheduling::LowestRtt);
     }
 
     #[test]
@@ -301,6 +322,7 @@ mod tests {
             assert_eq!(got, want, "{path} {content_type}");
         }
         assert_eq!(classes.wants(ClassId::NONE), Criterion::Goodput);
+        assert_eq!(classes.scheduling(ClassId::NONE), Scheduling::Capacity);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hikyaku_core::egress::Criterion;
+use hikyaku_core::egress::{Criterion, Scheduling};
 use serde::Deserialize;
 
 /// Where the agent of the egress routes is, and how its egress routes are taken (`[egress]`).
@@ -62,6 +62,10 @@ pub struct ClassConfig {
     /// `goodput` (bulk), `stall` (live) or `rtt` (interactive). Default `goodput`.
     #[serde(default)]
     pub wants: Criterion,
+    /// Which subflows of an MPTCP connection over several paths carry its data: `capacity` (all) or
+    /// `lowest_rtt`. Default: that of `wants`, which is `lowest_rtt` for `rtt` alone.
+    #[serde(default)]
+    pub scheduling: Option<Scheduling>,
 }
 
 impl ClassConfig {
@@ -72,6 +76,7 @@ impl ClassConfig {
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
             types: types.iter().map(|&kind| kind.to_owned()).collect(),
             wants,
+            scheduling: None,
         };
         vec![
             class(

@@ -1,6 +1,7 @@
 //! Hints on MPTCP connections for the agent: it sees neither their content nor the choices made for
 //! them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -25,14 +26,25 @@ pub(super) struct Hints {
     obeyed: AtomicBool,
 }
 
+/// The ends of a subflow of MPTCP, which name it within its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SubflowEnds {
+    /// The server's.
+    pub(crate) local: SocketAddr,
+    /// The client's.
+    pub(crate) remote: SocketAddr,
+}
+
 /// Hint for the agent about a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hint {
     pub(super) token: u32,
     pub(super) class: ClassId,
     pub(super) mode: Mode,
     /// Paths on which its data are lost.
     pub(super) avoid: EgressSet,
+    /// Its subflows, the one to use first; empty where all are to be used.
+    pub(super) order: Arc<[SubflowEnds]>,
     epoch: u64,
 }
 
@@ -48,7 +60,14 @@ impl Hints {
     }
 
     /// The hint for a connection now.
-    pub(super) fn of(&self, token: u32, class: ClassId, route: Route, avoid: EgressSet) -> Hint {
+    pub(super) fn of(
+        &self,
+        token: u32,
+        class: ClassId,
+        route: Route,
+        avoid: EgressSet,
+        order: Arc<[SubflowEnds]>,
+    ) -> Hint {
         Hint {
             token,
             class,
@@ -58,6 +77,7 @@ impl Hints {
                 Route::Aggregated => Mode::Aggregated,
             },
             avoid,
+            order,
             epoch: self.epoch.load(Ordering::Relaxed),
         }
     }
@@ -86,6 +106,7 @@ struct Body<'a> {
     class: &'a str,
     mode: Mode,
     avoid: Vec<&'a str>,
+    order: &'a [SubflowEnds],
 }
 
 impl Egress {
@@ -113,6 +134,7 @@ impl Egress {
             class: rules.classes.name(hint.class),
             mode: hint.mode,
             avoid: names.collect(),
+            order: &hint.order,
         };
         let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;
         match answer {

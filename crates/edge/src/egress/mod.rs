@@ -35,7 +35,7 @@ use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
-    RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
+    RouteView, RoutesExplanation, Scheduling, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
 use parking_lot::{Mutex, MutexGuard};
@@ -51,6 +51,7 @@ use crate::seed::{SEED, random};
 pub(crate) use classes::{ClassId, Classes, ClassesError, Content};
 pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
+pub(crate) use hints::SubflowEnds;
 use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
@@ -111,6 +112,12 @@ impl Rules {
         let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
         let phases = std::iter::once(Phase::Startup).chain(long);
         phases.map(move |phase| (class, Wants { criterion, phase }))
+    }
+
+    /// Which subflows of MPTCP carry the data of a class.
+    fn scheduling(&self, class: ClassId) -> Scheduling {
+        let own = self.classes.scheduling(class);
+        own.under(self.policy.scheduling)
     }
 
     /// Wishes of content for a route to a client.

@@ -2,6 +2,7 @@
 
 mod outstanding;
 mod stalls;
+mod subflows;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -65,6 +66,8 @@ struct Chosen {
     stalled: Vec<(Route, Decided)>,
     /// The route was taken since another one carried nothing.
     failover: Option<Failover>,
+    /// Of several routes by MPTCP: the subflows that carry data.
+    subflows: subflows::Ordered,
     /// The last hint to the agent about it.
     hint: Option<Hint>,
 }
@@ -78,6 +81,7 @@ impl Chosen {
             experiments: Experiments::default(),
             stalled: Vec::new(),
             failover: None,
+            subflows: subflows::Ordered::default(),
             hint: None,
         }
     }
@@ -226,6 +230,9 @@ impl ConnRoute {
         let is_experiment = decided.decision.group == Group::Explore;
         chosen.experiments = chosen.experiments.then(is_experiment, clock::now());
         chosen.decided = decided;
+        if route != Route::Aggregated {
+            chosen.subflows = subflows::Ordered::default();
+        }
         self.send_hint(&mut chosen);
         drop(chosen);
         let others = decided.candidates.singles().len() > 1 || route == Route::Aggregated;
@@ -270,8 +277,15 @@ impl ConnRoute {
             return;
         };
         let hints = &self.egress.hints;
-        let hint = hints.of(token, self.class(), chosen.route, chosen.decided.avoided);
-        if chosen.hint != Some(hint) && hints.send(hint) {
+        let order = chosen.subflows.order();
+        let hint = hints.of(
+            token,
+            self.class(),
+            chosen.route,
+            chosen.decided.avoided,
+            order,
+        );
+        if chosen.hint.as_ref() != Some(&hint) && hints.send(hint.clone()) {
             chosen.hint = Some(hint);
         }
     }

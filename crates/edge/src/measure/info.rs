@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use super::SubflowFlight;
 use super::diag::Diagnostics;
 use crate::clock;
+use crate::egress::SubflowEnds;
 use crate::sys::{self, Subflow, TcpInfo};
 use crate::transport::{Flight, Snapshot, Window};
 
@@ -51,8 +52,12 @@ pub(super) fn subflows(stream: &TcpStream) -> Vec<SubflowFlight> {
     let flight = |subflow: &Subflow| {
         Some(SubflowFlight {
             id: subflow.id,
-            local: subflow.local?.ip(),
+            ends: SubflowEnds {
+                local: subflow.local?,
+                remote: subflow.remote?,
+            },
             flight: flight_of(&subflow.tcp)?,
+            idle: Duration::from_millis(subflow.tcp.last_data_sent_ms.into()),
         })
     };
     subflows.iter().flatten().filter_map(flight).collect()

@@ -4,10 +4,13 @@ use std::net::IpAddr;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::egress::SubflowRtt;
+
 use super::Flight;
 use super::next_look::NextLook;
 use super::stall::{Signal, Watch};
 use crate::clock;
+use crate::egress::SubflowEnds;
 
 /// Between looks while there is no subflow.
 const LONELY_INTERVAL: Duration = Duration::from_millis(50);
@@ -21,9 +24,24 @@ const PATIENCE: Duration = Duration::from_millis(60);
 pub(crate) struct SubflowFlight {
     /// Unique in the connection.
     pub(crate) id: u32,
-    /// Our address, by which packets take their path.
-    pub(crate) local: IpAddr,
+    /// Packets take their path by our address.
+    pub(crate) ends: SubflowEnds,
     pub(crate) flight: Flight,
+    /// Since data were sent on it.
+    pub(crate) idle: Duration,
+}
+
+impl SubflowFlight {
+    /// The part by which the subflows are chosen that carry data.
+    pub(super) const fn rtt(&self) -> (SubflowRtt, SubflowEnds) {
+        let rtt = SubflowRtt {
+            id: self.id,
+            srtt: self.flight.srtt,
+            min_rtt: self.flight.min_rtt,
+            idle: self.idle,
+        };
+        (rtt, self.ends)
+    }
 }
 
 /// A [`Watch`] for each subflow, and their timer.
@@ -82,7 +100,7 @@ impl SubflowWatcher {
             let watch = &mut self.watches[place].1;
             let signal = watch.look(now, &subflow.flight);
             self.signals
-                .extend(signal.map(|signal| (subflow.local, signal)));
+                .extend(signal.map(|signal| (subflow.ends.local.ip(), signal)));
             next = next.min(watch.next(&subflow.flight));
         }
         self.next.set(next);
@@ -92,6 +110,13 @@ impl SubflowWatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ends(local: IpAddr) -> SubflowEnds {
+        SubflowEnds {
+            local: (local, 443).into(),
+            remote: ([198, 51, 100, 7], 50_000).into(),
+        }
+    }
 
     fn flight(sent: u64, acked: u64) -> Flight {
         Flight {
@@ -118,8 +143,9 @@ mod tests {
         let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
         let idle = SubflowFlight {
             id: 1,
-            local: IpAddr::from([192, 0, 2, 1]),
+            ends: ends([192, 0, 2, 1].into()),
             flight: flight(100, 100),
+            idle: Duration::ZERO,
         };
         let mut looks = 0;
         let mut now = start;
@@ -144,8 +170,9 @@ mod tests {
             let acked = [ms, ms.min(200)];
             let subflows = [0, 1].map(|which| SubflowFlight {
                 id: which as u32,
-                local: locals[which],
+                ends: ends(locals[which]),
                 flight: flight(sent, acked[which]),
+                idle: Duration::ZERO,
             });
             watcher.look(start + Duration::from_millis(ms), &subflows);
             signals.extend(watcher.signals.drain(..).map(|signal| (ms, signal)));

@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 use super::held::HeldAck;
 use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
-use super::subflows::SubflowWatcher;
+use super::subflows::{SubflowFlight, SubflowWatcher};
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::{Watcher, report};
 use super::{
@@ -324,7 +324,13 @@ impl<T: TcpTransport> TcpMeter<T> {
         let subflows = &mut self.subflows;
         let watcher = subflows.get_or_insert_with(|| SubflowWatcher::new(ACK_DELAY));
         let mut moved = false;
-        while let Some((local, signal)) = watcher.poll(cx, || self.socket.subflows()) {
+        let look = || {
+            let flights = self.socket.subflows();
+            let seen: Vec<_> = flights.iter().map(SubflowFlight::rtt).collect();
+            self.conn.see_subflows(&seen);
+            flights
+        };
+        while let Some((local, signal)) = watcher.poll(cx, look) {
             match signal {
                 Signal::Stalled(stall) => moved |= self.conn.subflow_stalled(local, &stall),
                 Signal::Resumed { silent, .. } => self.conn.subflow_resumed(local, silent),

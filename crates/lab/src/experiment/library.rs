@@ -46,6 +46,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/epe-capacity.toml"),
     ),
     (
+        "epe-classes",
+        include_str!("../../../../experiments/epe-classes.toml"),
+    ),
+    (
         "epe-decay",
         include_str!("../../../../experiments/epe-decay.toml"),
     ),

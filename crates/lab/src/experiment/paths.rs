@@ -59,7 +59,7 @@ impl Spec {
         let count: u64 = connections.and_then(|text| text.parse().ok()).unwrap_or(1);
         let size = traffic.size.map_or(0, ByteSize::bytes);
         let file = |number| SiteFile {
-            name: format!("{}-{count}-{number}.bin", traffic.name),
+            name: format!("{}-{count}-{number}.{}", traffic.name, traffic.extension),
             bytes: size / count,
         };
         (1..=count).map(file).collect()
@@ -185,8 +185,20 @@ impl Visitors {
 impl Traffic {
     fn check(&self) -> Result<(), String> {
         match (self.size, self.rate, self.duration) {
-            (Some(_), None, None) | (None, Some(_), Some(_)) => Ok(()),
-            _ => Err("needs either `size`, or `rate` and `duration`".to_owned()),
+            (Some(_), None, None) => {}
+            (None, Some(_), Some(_)) if self.requests == 1 => {}
+            (None, Some(_), Some(_)) => return Err("a stream has one request".to_owned()),
+            _ => return Err("needs either `size`, or `rate` and `duration`".to_owned()),
+        }
+        let extension = &self.extension;
+        if extension.is_empty() || !extension.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(format!(
+                "`extension` is `{extension}`: letters and digits are needed"
+            ));
+        }
+        match self.requests {
+            0 => Err("`requests` must be at least 1".to_owned()),
+            _ => Ok(()),
         }
     }
 }
@@ -251,6 +263,20 @@ traffic = [
     }
 
     #[test]
+    fn the_extension_gives_the_class() {
+        let text = SPEC.replacen(
+            "size = \"10MB\"",
+            "size = \"20kB\", extension = \"html\", requests = 40, pause = \"50ms\"",
+            1,
+        );
+        let spec = parse(&text).unwrap();
+        let cell = Cell::default().with(Axis::Traffic, "bulk");
+        assert_eq!(spec.files(&cell)[0].name, "bulk-1-1.html");
+        let traffic = spec.traffic(&cell).unwrap();
+        assert_eq!((traffic.requests, traffic.pause.as_millis()), (40, 50));
+    }
+
+    #[test]
     fn inconsistencies_are_reported() {
         let cases = [
             (
@@ -265,6 +291,21 @@ traffic = [
                 "there is no traffic `dead`",
             ),
             ("rate = \"25Mbps\", ", "", "either `size`"),
+            (
+                "duration = \"30s\"",
+                "duration = \"30s\", requests = 2",
+                "a stream has one request",
+            ),
+            (
+                "size = \"10MB\"",
+                "size = \"10MB\", requests = 0",
+                "at least 1",
+            ),
+            (
+                "size = \"10MB\"",
+                "size = \"10MB\", extension = \"a/b\"",
+                "letters and digits",
+            ),
             ("name = \"live\"", "name = \"bulk\"", "a name of its own"),
             (
                 "{ name = \"plain\" }",

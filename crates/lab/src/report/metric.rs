@@ -32,10 +32,12 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
 }
 
-const LABELS: [(&str, &str); 32] = [
+const LABELS: [(&str, &str); 34] = [
     ("load_ms", "load time"),
     ("handshake_ms", "handshake"),
     ("first_byte_ms", "time to first byte"),
+    ("response_p50_ms", "response time, median"),
+    ("response_p95_ms", "response time, p95"),
     ("response_ms", "response time"),
     ("size_bytes", "size"),
     ("goodput_mbps", "goodput"),

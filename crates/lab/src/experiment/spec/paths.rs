@@ -5,6 +5,8 @@ use std::time::Duration;
 use hikyaku_units::{ByteSize, Rate, duration};
 use serde::Deserialize;
 
+use super::one;
+
 /// The links of the test bed `epe`, as keys of a link. Keys of [`Spec::link`](super::Spec) apply
 /// where a pattern has none.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -81,6 +83,15 @@ pub struct Traffic {
     pub name: String,
     /// Size of the file; with the axis `connections` that of all files together.
     pub size: Option<ByteSize>,
+    /// Extension of the file's name, by which the server knows its class of content. Default `bin`.
+    #[serde(default = "bin")]
+    pub extension: String,
+    /// Number of requests for the file, one after the other on one connection. Default 1.
+    #[serde(default = "one")]
+    pub requests: u32,
+    /// Time between two of them.
+    #[serde(default, with = "duration")]
+    pub pause: Duration,
     /// Rate of the content, as an encoder makes it. A client that has fallen behind gets the missed
     /// content as fast as it can.
     pub rate: Option<Rate>,
@@ -91,6 +102,10 @@ pub struct Traffic {
     /// between the begins of two pauses.
     #[serde(default, with = "duration::option")]
     pub change_at: Option<Duration>,
+}
+
+fn bin() -> String {
+    "bin".to_owned()
 }
 
 /// The training in a session of the warm-up, so that a server learns from a network's visitors.

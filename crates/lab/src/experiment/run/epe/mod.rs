@@ -12,6 +12,7 @@ mod events;
 mod flow_stats;
 mod origin;
 mod ready;
+mod responses;
 mod session;
 mod side;
 mod visitors;

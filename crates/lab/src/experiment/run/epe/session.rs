@@ -23,6 +23,7 @@ use super::changes::{changes, decay};
 use super::events::RunningEvent;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
+use super::responses;
 use super::visitors;
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
@@ -212,12 +213,18 @@ impl Sessions<'_> {
         let mut command = self.command(&files);
         // Only a single URL's content can be distinguished.
         let pipe = match &files[..] {
-            [_] => {
+            [_] if self.traffic.requests == 1 => {
                 command.arg("--output").arg(&pipe_path);
                 Some(Pipe::create(&pipe_path)?)
             }
             _ => None,
         };
+        let repeats = self.traffic.requests;
+        if repeats > 1 {
+            command.args(["--warm", "--repeat", &repeats.to_string()]);
+            let pause = format!("{}ms", self.traffic.pause.as_millis());
+            command.args(["--interval", &pause]);
+        }
         self.bed.begin_changes(self.changes()?)?;
         let began = OffsetDateTime::now_utc();
         let loaded = self.load(command, last, true, measured)?;
@@ -314,6 +321,9 @@ impl Sessions<'_> {
             rtt: self.links[0].rtt(),
         };
         get.measure(measured);
+        if fetched.requests.len() > 1 {
+            responses::record(&fetched.requests, measured);
+        }
         let line = get.server_line(&mut self.server)?;
         get.measure_server(line.as_ref(), measured);
         let client = &fetched.client;
