@@ -18,11 +18,13 @@ INLINE __u32 index_of(struct batch *batch, const struct address *sid)
 GLOBAL int find_homes(__u32 cpu)
 {
 	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
 
 	if (!batch)
 		return 0;
+	waiting = batch->waiting;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < BATCH && i < batch->waiting; i++) {
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
 		struct pending *entry = &batch->entry[i];
 		__u64 *last = &entry->key.word[KEY_WORDS - 1];
 
@@ -38,11 +40,13 @@ GLOBAL int find_homes(__u32 cpu)
 GLOBAL int prefetch(__u32 cpu)
 {
 	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
 
 	if (!batch)
 		return 0;
+	waiting = batch->waiting;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < BATCH && i < batch->waiting; i++) {
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
 		__u32 index = batch->entry[i].home & flow_mask;
 		struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
@@ -52,29 +56,32 @@ GLOBAL int prefetch(__u32 cpu)
 	return 0;
 }
 
-/* As add_flow, for a flow that is in the first place looked at, as most are. */
-INLINE int add_at_home(const struct pending *entry)
+/* As add_flow, for a flow that is that many places after its home. */
+INLINE int add_at(const struct pending *entry, __u32 step)
 {
-	__u32 index = entry->home & flow_mask;
+	__u32 index = (entry->home + step) & flow_mask;
 	struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
 	if (!flow || READ_ONCE(flow->state) != STATE_LIVE || !same_flow(&flow->key, &entry->key))
 		return 0;
-	add_at(flow, index, entry->packets, entry->bytes);
+	grow(flow, index, entry->packets, entry->bytes);
 	return 1;
 }
 
 GLOBAL int add_all(__u32 cpu)
 {
 	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
 
 	if (!batch)
 		return 0;
+	waiting = batch->waiting;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < BATCH && i < batch->waiting; i++) {
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
 		struct pending *entry = &batch->entry[i];
 
-		if (!add_at_home(entry))
+		/* Nearly all flows are in the first two places looked at. */
+		if (!add_at(entry, 0) && !add_at(entry, 1))
 			add_flow(&entry->key, entry->home, entry->packets, entry->bytes);
 	}
 	return 0;

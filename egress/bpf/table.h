@@ -122,7 +122,7 @@ INLINE void add_overflow(__u32 index, __u64 packets, __u64 bytes)
 	__sync_fetch_and_add(&sid->overflow_bytes, bytes);
 }
 
-INLINE void add_at(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
+INLINE void grow(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
 {
 	__u32 group = index / GROUP_PLACES, line = group / MARKS;
 	struct marks *mark;
@@ -146,7 +146,7 @@ GLOBAL int add_flow(const struct key *key, __u32 home, __u64 packets, __u64 byte
 	if (sid != SID_UNKNOWN)
 		flow = find_flow(key, home, &index);
 	if (flow)
-		add_at(flow, index, packets, bytes);
+		grow(flow, index, packets, bytes);
 	else
 		add_overflow(sid, packets, bytes);
 	return 0;
