@@ -41,7 +41,7 @@ func load(opts Options, linkHeader uint32) (*program, error) {
 	_ = rlimit.RemoveMemlock()
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and Linux 5.14): %w", err)
+		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and Linux 5.14 with CONFIG_BPF_EVENTS): %w", err)
 	}
 	p := &program{coll: coll}
 	if err := p.mapTables(); err != nil {
