@@ -1,6 +1,6 @@
 /* What the program and user space share: the tables, which user space maps into
  * its memory, and the constants it sets before loading. The Go side is
- * layout.go; a test compares both by BTF. Every entry is one cache line. */
+ * bpf.go; a test compares both by BTF. Every entry is one cache line. */
 #pragma once
 #include "kernel.h"
 

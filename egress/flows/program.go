@@ -142,8 +142,8 @@ func (p *program) drain(last bool) error {
 const (
 	// runOnCPU is BPF_F_TEST_RUN_ON_CPU: run in an interrupt of the CPU.
 	runOnCPU = 1 << 0
-	// drainTries is how often a CPU is interrupted while each time it is counting a packet,
-	// which takes it some hundredths of its time at most.
+	// drainTries is how often a CPU is interrupted that is counting a packet each time.
+	// Counting takes some hundredths of its time at most.
 	drainTries = 1000
 )
 

@@ -52,13 +52,13 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// traffic is what a sender sends.
+// traffic describes the calls of a sender.
 type traffic struct {
 	name    string
 	manner  int // of manners
-	size    int // of what is sent at once, in bytes
-	segment int // what the kernel cuts it into; 0 for one datagram
-	slice   int // how many are sent at once in a measurement
+	size    int // of the payload of a call, in bytes
+	segment int // the size of the datagrams that the kernel cuts it into; 0 for one datagram
+	slice   int // calls in a measurement
 }
 
 func traffics() []traffic {
