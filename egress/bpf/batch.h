@@ -1,158 +1,129 @@
-/* Packets wait, up to BATCH on each CPU, and are added to their flows together:
- * the cache misses of all of them then overlap, where one packet's miss would be
- * waited for in full. */
+/* Packets wait, up to BATCH on each CPU, and are added to their flows together. The cache
+ * misses of all of them then overlap, where one packet's miss would be waited for in full.
+ * The code that adds need not be cached for each packet either. */
 #pragma once
 #include "table.h"
 
-/* Touches the places of all packets of a batch. The loads do not depend on each
- * other, so that the CPU has all of them under way at once. */
-INLINE void prefetch(const struct batch *batch)
+/* The index of a SID. Packets go to the same SID in trains. */
+INLINE __u32 index_of(struct batch *batch, const struct address *sid)
 {
-#pragma unroll
-	for (int i = 0; i < BATCH; i++) {
+	if (batch->index && same_address(&batch->sid, sid))
+		return batch->index;
+	batch->sid = *sid;
+	batch->index = find_sid(&batch->sid);
+	return batch->index;
+}
+
+/* Completes the keys, and finds where to look for their flows. */
+GLOBAL int find_homes(__u32 cpu)
+{
+	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
+
+	if (!batch)
+		return 0;
+	waiting = batch->waiting;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
+		struct pending *entry = &batch->entry[i];
+		__u64 *last = &entry->key.word[KEY_WORDS - 1];
+
+		if ((__u16)(*last >> KEY_INDEX_SHIFT) == SID_UNKNOWN)
+			*last += (__u64)(index_of(batch, &entry->sid) - SID_UNKNOWN) << KEY_INDEX_SHIFT;
+		entry->home = hash(entry->key.word, KEY_WORDS);
+	}
+	return 0;
+}
+
+/* Touches the places of all packets of a batch. The loads do not depend on each other, and
+ * little comes between them, so that the CPU has many under way at once. */
+GLOBAL int prefetch(__u32 cpu)
+{
+	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
+
+	if (!batch)
+		return 0;
+	waiting = batch->waiting;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
 		__u32 index = batch->entry[i].home & flow_mask;
 		struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
 		if (flow)
 			READ_ONCE(flow->state);
 	}
+	return 0;
 }
 
-/* Adds what the entry's packet grew its flow by; growth is no longer in it. */
-INLINE void apply(const struct key *key, __u32 home, __u64 growth)
+/* As add_flow, for a flow that is that many places after its home. */
+INLINE int add_at(const struct pending *entry, __u32 step)
 {
-	add_flow(key, home, growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1),
-		 growth & (MAX_BYTES - 1));
-}
-
-/* As apply, for a flow that is in the first place looked at, as most are. */
-INLINE int at_home(const struct key *key, __u32 home, __u64 growth)
-{
-	__u32 index = home & flow_mask;
+	__u32 index = (entry->home + step) & flow_mask;
 	struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
-	if (!flow || READ_ONCE(flow->state) != STATE_LIVE || !same_flow(&flow->key, key))
+	if (!flow || READ_ONCE(flow->state) != STATE_LIVE || !same_flow(&flow->key, &entry->key))
 		return 0;
-	add_at(flow, index, growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1),
-	       growth & (MAX_BYTES - 1));
+	grow(flow, index, entry->packets, entry->bytes);
 	return 1;
 }
 
-/* Adds all packets that wait on this CPU. */
-GLOBAL int flush(void)
+GLOBAL int add_all(__u32 cpu)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
 	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	__u32 waiting;
 
 	if (!batch)
 		return 0;
-	prefetch(batch);
+	waiting = batch->waiting;
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < BATCH; i++) {
+	for (__u32 i = 0; i < BATCH && i < waiting; i++) {
 		struct pending *entry = &batch->entry[i];
-		__u64 growth = __sync_lock_test_and_set(&entry->growth, 0);
-		struct key key;
 
-		if (!growth) /* drain was faster */
-			continue;
-		if (at_home(&entry->key, entry->home, growth))
-			continue;
-		key = entry->key;
-		apply(&key, entry->home, growth);
+		/* Nearly all flows are in the first two places looked at. */
+		if (!add_at(entry, 0) && !add_at(entry, 1))
+			add_flow(&entry->key, entry->home, entry->packets, entry->bytes);
 	}
 	return 0;
 }
 
-/* Adds all packets that wait on a CPU, while that CPU may be adding, too. The key
- * that was copied is the packet's if growth is still the same afterwards: its
- * sequence number comes back after 2^27 packets of that CPU only. */
-GLOBAL int drain_cpu(__u32 cpu)
+/* Adds all packets that wait on a CPU. */
+INLINE void flush(struct batch *batch, __u32 cpu)
 {
-	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+	find_homes(cpu);
+	prefetch(cpu);
+	add_all(cpu);
+	WRITE_ONCE(batch->waiting, 0);
+}
 
-	if (!batch)
+/* The entry for the next packet. It waits only once keep has been called. */
+INLINE struct pending *next_entry(struct batch *batch)
+{
+	return &batch->entry[batch->waiting & (BATCH - 1)];
+}
+
+/* Adds the next entry to the one before it, if that is of the same flow: packets of a flow
+ * come in trains. A train has more bytes than packets, so these do not overflow. */
+INLINE int join(struct batch *batch)
+{
+	struct pending *before = &batch->entry[(batch->waiting - 1) & (BATCH - 1)];
+	struct pending *entry = next_entry(batch);
+	__u32 bytes = before->bytes + entry->bytes;
+
+	if (!batch->waiting || bytes < entry->bytes || !same_flow(&before->key, &entry->key) ||
+	    !same_address(&before->sid, &entry->sid))
 		return 0;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < BATCH; i++) {
-		struct pending *entry = &batch->entry[i];
-		__u64 growth = READ_ONCE(entry->growth);
-		struct key key = entry->key;
-		__u32 home = entry->home;
-
-		if (growth && __sync_val_compare_and_swap(&entry->growth, growth, 0) == growth)
-			apply(&key, home, growth);
-	}
-	return 0;
+	before->packets += entry->packets;
+	before->bytes = bytes;
+	return 1;
 }
 
-/* Adds the packet to the one before it, if that is of the same flow and still
- * waits: packets of a flow come in trains. */
-INLINE int join(struct pending *before, const struct frame *frame)
+/* Has the next entry wait. */
+INLINE void keep(struct batch *batch, __u32 cpu)
 {
-	__u64 growth = READ_ONCE(before->growth);
-
-	if (!growth || !same_flow(&before->key, &frame->flow))
-		return 0;
-	if ((growth & (MAX_BYTES - 1)) + frame->bytes >= MAX_BYTES ||
-	    (growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1)) + frame->packets >= MAX_PACKETS)
-		return 0;
-	return __sync_val_compare_and_swap(&before->growth, growth,
-					   growth + (frame->packets << GROWTH_PACKETS_SHIFT) +
-						   frame->bytes) == growth;
-}
-
-/* Packets go to the same SID in trains, too. */
-INLINE __u32 index_of(struct batch *batch, const struct frame *frame)
-{
-	if (!frame->tunnel)
-		return SID_NONE;
-	if (batch->index && same_address(&batch->sid, &frame->sid))
-		return batch->index;
-	batch->sid = frame->sid;
-	batch->index = find_sid(&frame->sid);
-	return batch->index;
-}
-
-/* Puts a packet into its CPU's batch. Nothing else writes there meanwhile: the
- * egress hook runs with bottom halves disabled. */
-INLINE void enqueue(struct batch *batch, const struct frame *frame)
-{
-	struct pending *entry;
-	__u64 next = batch->next;
-	__u32 home;
-
-	if (join(&batch->entry[(next - 1) & (BATCH - 1)], frame))
+	if (join(batch))
 		return;
-	home = hash(frame->flow.word, KEY_WORDS);
-	if (frame->bytes >= MAX_BYTES || frame->packets >= MAX_PACKETS) {
-		add_flow(&frame->flow, home, frame->packets, frame->bytes);
-		return;
-	}
-	batch->next = next + 1;
-	entry = &batch->entry[next & (BATCH - 1)];
-	entry->key = frame->flow;
-	entry->home = home;
-	/* Never 0, as a packet has bytes. A full barrier: the key comes first. */
-	__sync_lock_test_and_set(&entry->growth,
-				 next / BATCH << GROWTH_SEQUENCE_SHIFT |
-				 frame->packets << GROWTH_PACKETS_SHIFT | frame->bytes);
-	if ((next & (BATCH - 1)) == BATCH - 1)
-		flush();
-}
-
-/* Counts a packet by SID and flow. */
-INLINE void count(struct frame *frame)
-{
-	__u32 cpu = bpf_get_smp_processor_id(), index;
-	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
-
-	if (!batch)
-		return;
-	index = index_of(batch, frame);
-	if (index == SID_UNKNOWN) {
-		add_overflow(index, frame->packets, frame->bytes);
-		return;
-	}
-	frame->flow.word[4] |= (__u64)index << 32;
-	enqueue(batch, frame);
+	WRITE_ONCE(batch->waiting, batch->waiting + 1);
+	if (batch->waiting >= BATCH)
+		flush(batch, cpu);
 }

@@ -28,7 +28,6 @@ const (
 	VarFlowMask   = "flow_mask"
 	VarLinkHeader = "link_header"
 	VarCountPlain = "count_plain"
-	VarCPUs       = "cpus"
 )
 
 // States of a table's entry: flows.h says which side may change which.
@@ -67,6 +66,17 @@ type Flow struct {
 // places, not zero when a flow there may have grown. Clear it by an atomic operation on the
 // word before looking at the group.
 type Marks [8]uint64
+
+// Batch is an entry of the table of batches (struct batch), one for each possible CPU.
+// Its fields change at any time: read them atomically.
+type Batch struct {
+	// Busy is not 0 while the CPU counts a packet.
+	Busy uint32
+	// Waiting is how many packets wait on the CPU.
+	Waiting uint32
+	_       [56]byte
+	_       [64][64]byte
+}
 
 // SID is an entry of the SID table (struct sid).
 type SID struct {

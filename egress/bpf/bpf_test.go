@@ -26,6 +26,7 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 	var flow Flow
 	var sid SID
 	var marks Marks
+	var batch Batch
 	cases := []struct {
 		table string
 		size  uintptr
@@ -36,6 +37,10 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 			"state":   unsafe.Offsetof(flow.State),
 			"packets": unsafe.Offsetof(flow.Packets),
 			"bytes":   unsafe.Offsetof(flow.Bytes),
+		}},
+		{BatchTable, unsafe.Sizeof(batch), map[string]uintptr{
+			"busy":    unsafe.Offsetof(batch.Busy),
+			"waiting": unsafe.Offsetof(batch.Waiting),
 		}},
 		{MarkTable, unsafe.Sizeof(marks), map[string]uintptr{"group": 0}},
 		{SIDTable, unsafe.Sizeof(sid), map[string]uintptr{
@@ -83,7 +88,7 @@ func TestConstantsAreThoseOfTheObject(t *testing.T) {
 	if got := spec.Maps[SIDTable].MaxEntries; got != SIDSlots {
 		t.Errorf("SID table has %d entries, Go says %d", got, SIDSlots)
 	}
-	for name, size := range map[string]uint32{VarHashKeys: 8 * HashKeys, VarFlowMask: 4, VarLinkHeader: 4, VarCountPlain: 1, VarCPUs: 4} {
+	for name, size := range map[string]uint32{VarHashKeys: 8 * HashKeys, VarFlowMask: 4, VarLinkHeader: 4, VarCountPlain: 1} {
 		if v := spec.Variables[name]; v == nil || v.Size() != size {
 			t.Errorf("variable %s: want one of %d bytes, got %v", name, size, v)
 		}

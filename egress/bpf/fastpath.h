@@ -11,8 +11,8 @@ struct common_frame {
 	struct ipv6 ip;
 } __attribute__((packed));
 
-/* As read_outer. Returns where the packet with the 5-tuple begins, 0 for a frame of the slow path. */
-INLINE void *fast_outer(void *start, void *end, struct frame *frame)
+/* As read_outer, with the SID in to. Returns where the packet with the 5-tuple begins, 0 for a frame of the slow path. */
+INLINE void *fast_outer(void *start, void *end, struct frame *frame, struct pending *to)
 {
 	struct common_frame *outer = start;
 	struct srh *srh = (void *)(outer + 1);
@@ -30,24 +30,23 @@ INLINE void *fast_outer(void *start, void *end, struct frame *frame)
 		return &outer->ip;
 	frame->tunnel = 1;
 	if (outer->ip.next != PROTO_ROUTING) {
-		frame->sid = outer->ip.dst;
+		to->sid = outer->ip.dst;
 		frame->proto = outer->ip.next;
 		return srh;
 	}
 	if ((void *)(srh + 1) > end || srh->length != 2 || srh->type != ROUTING_SRH ||
 	    srh->last_entry || srh->segments_left > 1)
 		return 0;
-	frame->sid = srh->last_segment;
+	to->sid = srh->last_segment;
 	frame->proto = srh->next;
 	return srh + 1;
 }
 
 /* Reads the addresses. Returns where the transport begins, 0 for a frame of the slow path. */
-INLINE __u8 *fast_addresses(void *inner, void *end, struct frame *frame, __u8 *proto)
+INLINE __u8 *fast_addresses(void *inner, void *end, const struct frame *frame, __u64 *word, __u8 *proto)
 {
 	struct ipv6 *ip6 = inner;
 	struct ipv4 *ip4 = inner;
-	__u64 *word = frame->flow.word;
 
 	if (frame->proto == PROTO_IPV6) {
 		if ((void *)(ip6 + 1) > end || ip6->version >> 4 != 6)
@@ -72,12 +71,13 @@ INLINE __u8 *fast_addresses(void *inner, void *end, struct frame *frame, __u8 *p
 	return (void *)(ip4 + 1);
 }
 
-/* Reads a frame as parse does, which has to be called where this returns 0. */
-INLINE int read_fast(struct __sk_buff *skb, struct frame *frame)
+/* Reads a frame as parse does, but its key and SID straight into to. Where it returns 0,
+ * parse has to be called. */
+INLINE int read_fast(struct __sk_buff *skb, struct frame *frame, struct pending *to)
 {
 	void *start = (void *)(unsigned long)skb->data;
 	void *end = (void *)(unsigned long)skb->data_end;
-	void *inner = fast_outer(start, end, frame);
+	void *inner = fast_outer(start, end, frame, to);
 	__u8 *transport, proto;
 	__u32 size = 8;
 
@@ -85,7 +85,7 @@ INLINE int read_fast(struct __sk_buff *skb, struct frame *frame)
 		return 0;
 	if (!frame->tunnel && !count_plain)
 		return 1; /* need not be read any further */
-	transport = fast_addresses(inner, end, frame, &proto);
+	transport = fast_addresses(inner, end, frame, to->key.word, &proto);
 	if (!transport || (void *)transport + 20 > end)
 		return 0;
 	if (proto == PROTO_TCP)
@@ -93,6 +93,6 @@ INLINE int read_fast(struct __sk_buff *skb, struct frame *frame)
 	else if (proto != PROTO_UDP)
 		return 0;
 	frame->header = (void *)transport - start + size;
-	frame->flow.word[4] |= *(__u32 *)transport | (__u64)proto << 48;
+	to->key.word[4] |= *(__u32 *)transport | unknown_index(frame) | (__u64)proto << 48;
 	return proto == PROTO_UDP || (size >= 20 && frame->header <= end - start);
 }

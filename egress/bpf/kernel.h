@@ -51,6 +51,11 @@ struct __sk_buff {
 };
 _Static_assert(__builtin_offsetof(struct __sk_buff, gso_size) == 176, "UAPI layout");
 
+/* The context of raw tracepoint programs. */
+struct bpf_raw_tracepoint_args {
+	__u64 args[1];
+};
+
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static __u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, __u32 len) = (void *)39;
@@ -62,6 +67,8 @@ static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, __u32 len) = (void
 #define GLOBAL __attribute__((noinline))
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
+/* Keeps the compiler's order of memory accesses, which an interrupt on the same CPU sees. */
+#define barrier() asm volatile("" ::: "memory")
 
 /* How BTF describes a map's fields. */
 #define __uint(name, value) int(*name)[value]

@@ -233,6 +233,12 @@ INLINE enum verdict read_ipv6(struct cursor *cursor, struct key *key, struct cha
 	return skip_extensions(cursor, chain);
 }
 
+/* The part of a key that stands for a SID that has not been looked up, if there is one. */
+INLINE __u64 unknown_index(const struct frame *frame)
+{
+	return frame->tunnel ? (__u64)SID_UNKNOWN << KEY_INDEX_SHIFT : 0;
+}
+
 /* Reads the 5-tuple of the IP packet at frame->header, and moves that to the
  * transport's payload (ICMP's header is taken as 4 bytes: it has no GSO). */
 GLOBAL enum verdict read_flow(struct __sk_buff *skb, struct frame *frame)
@@ -251,7 +257,7 @@ GLOBAL enum verdict read_flow(struct __sk_buff *skb, struct frame *frame)
 		verdict = read_ipv6(&cursor, &frame->flow, &chain);
 	if (verdict == VERDICT_FLOW && !chain.fragment)
 		verdict = read_transport(&cursor, chain.next, &ports);
-	frame->flow.word[4] |= ports | (__u64)chain.next << 48;
+	frame->flow.word[4] |= ports | unknown_index(frame) | (__u64)chain.next << 48;
 	frame->header = cursor.pos - start;
 	return verdict;
 }

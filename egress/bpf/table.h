@@ -20,6 +20,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* user space sets the number of possible CPUs */
 	__type(key, __u32);
 	__type(value, struct batch);
@@ -82,10 +83,9 @@ INLINE void publish(__u32 *state)
 
 INLINE int same_flow(const struct key *a, const struct key *b)
 {
-	/* Flows of one server differ in ports and destination. */
-	return a->word[4] == b->word[4] && a->word[2] == b->word[2] &&
-	       a->word[3] == b->word[3] && a->word[0] == b->word[0] &&
-	       a->word[1] == b->word[1];
+	return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) |
+		 (a->word[2] ^ b->word[2]) | (a->word[3] ^ b->word[3]) |
+		 (a->word[4] ^ b->word[4]));
 }
 
 /* Returns the flow's place, and its index; 0 when there is none within the window. */
@@ -122,7 +122,7 @@ INLINE void add_overflow(__u32 index, __u64 packets, __u64 bytes)
 	__sync_fetch_and_add(&sid->overflow_bytes, bytes);
 }
 
-INLINE void add_at(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
+INLINE void grow(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
 {
 	__u32 group = index / GROUP_PLACES, line = group / MARKS;
 	struct marks *mark;
@@ -134,19 +134,21 @@ INLINE void add_at(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
 		WRITE_ONCE(mark->group[group & (MARKS - 1)], 1);
 }
 
-/* Adds to the flow or, when the table has no room for it, to its SID. */
+/* Adds to the flow or, when a table has no room for it or for its SID, to its SID. */
 GLOBAL int add_flow(const struct key *key, __u32 home, __u64 packets, __u64 bytes)
 {
-	struct flow *flow;
-	__u32 index;
+	struct flow *flow = 0;
+	__u32 index, sid;
 
 	if (!key)
 		return 0;
-	flow = find_flow(key, home, &index);
+	sid = (__u16)(key->word[4] >> KEY_INDEX_SHIFT);
+	if (sid != SID_UNKNOWN)
+		flow = find_flow(key, home, &index);
 	if (flow)
-		add_at(flow, index, packets, bytes);
+		grow(flow, index, packets, bytes);
 	else
-		add_overflow((__u16)(key->word[4] >> 32), packets, bytes);
+		add_overflow(sid, packets, bytes);
 	return 0;
 }
 
@@ -185,13 +187,12 @@ GLOBAL __u32 find_sid(const struct address *address)
 	return SID_UNKNOWN;
 }
 
-INLINE void add_opaque(const struct frame *frame)
+INLINE void add_opaque(__u32 index, __u64 packets, __u64 bytes)
 {
-	__u32 index = frame->index;
 	struct sid *sid = bpf_map_lookup_elem(&sids, &index);
 
 	if (!sid)
 		return;
-	__sync_fetch_and_add(&sid->opaque_packets, frame->packets);
-	__sync_fetch_and_add(&sid->opaque_bytes, frame->bytes);
+	__sync_fetch_and_add(&sid->opaque_packets, packets);
+	__sync_fetch_and_add(&sid->opaque_bytes, bytes);
 }

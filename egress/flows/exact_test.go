@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,9 +83,9 @@ func TestWaitingPacketsAreRead(t *testing.T) {
 	}
 }
 
-// A super-packet too large to wait is counted at once, and as exactly.
-func TestHugeSuperPacketIsCounted(t *testing.T) {
-	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+// hugeFrame returns a frame that counts 29 MB as a super-packet of the most segments, and what
+// it counts.
+func hugeFrame() ([]byte, offload, Counts) {
 	list := make([]netip.Addr, 20)
 	for i := range list {
 		list[i] = sidA
@@ -91,30 +93,96 @@ func TestHugeSuperPacketIsCounted(t *testing.T) {
 	const segments, headers = 65535, 14 + 40 + 8 + 20*16 + 40 + 20
 	inner := ipv6(host, client, protoTCP, tcp(443, 1, 1000))
 	frame := ethernet(etherIPv6, ipv6(tunnel, sidA, protoRouting, srh(protoIPv6, 0, list, inner)))
-	send(t, p, frame, offload{size: 1, segments: segments})
-	want := Counts{Packets: segments, Bytes: segments*headers + 1000}
-	if want.Bytes < 1<<24 {
-		t.Fatalf("%d bytes could have waited", want.Bytes)
+	return frame, offload{size: 1, segments: segments}, Counts{Packets: segments, Bytes: segments*headers + 1000}
+}
+
+func TestHugeSuperPacketIsCounted(t *testing.T) {
+	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+	frame, gso, want := hugeFrame()
+	send(t, p, frame, gso)
+	if got := total(readAll(t, table))[Flow]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Packets of one flow in a row wait as one, until their bytes would not fit in it any more.
+func TestLongTrainIsCounted(t *testing.T) {
+	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+	frame, gso, one := hugeFrame()
+	const packets = 500
+	for range packets {
+		send(t, p, frame, gso)
+	}
+	want := Counts{Packets: packets * one.Packets, Bytes: packets * one.Bytes}
+	if want.Bytes < 3<<32 {
+		t.Fatalf("%+v fit few waiting entries", want)
 	}
 	if got := total(readAll(t, table))[Flow]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// Packets of one flow in a row wait as one, until that would not fit any more.
-func TestLongTrainIsCounted(t *testing.T) {
+// Packets with one 5-tuple that go to several SIDs in turns are of several flows.
+func TestSIDsInTurnsAreKeptApart(t *testing.T) {
+	p, table := loaded(t, Options{MaxFlows: 100, Plain: true}, 14)
+	inner := ipv6(host, client, protoTCP, tcp(443, 1, 100))
+	other := netip.MustParseAddr("2001:db8:a:2::")
+	frames := map[netip.Addr][]byte{
+		{}:    ethernet(etherIPv6, inner),
+		sidA:  encapsulated(sidA, protoIPv6, inner),
+		other: encapsulated(other, protoIPv6, inner),
+	}
+	const rounds = 100
+	for range rounds {
+		for _, sid := range []netip.Addr{sidA, {}, other} {
+			send(t, p, frames[sid], offload{})
+		}
+	}
+	records := readAll(t, table)
+	for _, r := range records {
+		if want := (Counts{rounds, rounds * uint64(len(frames[r.Key.SID]))}); r.Delta != want {
+			t.Errorf("%v: got %+v, want %+v", r.Key, r.Delta, want)
+		}
+	}
+	if len(records) != len(frames) {
+		t.Errorf("%d records, want %d", len(records), len(frames))
+	}
+}
+
+// An interrupt that meets its CPU counting a packet must not touch that CPU's batch.
+func TestDrainKeepsOffABusyCPU(t *testing.T) {
 	p, table := loaded(t, Options{MaxFlows: 100}, 14)
-	const packets, segments, headers = 500, 400, 14 + 40 + 24 + 40 + 20
-	frame := encapsulated(sidA, protoIPv6, ipv6(host, client, protoTCP, tcp(443, 1, 400)))
-	for range packets {
-		send(t, p, frame, offload{size: 1, segments: segments})
+	send(t, p, numbered(1), offload{})
+	setBusy := func(busy uint32) {
+		for cpu := range p.batches {
+			atomic.StoreUint32(&p.batches[cpu].Busy, busy)
+		}
 	}
-	want := Counts{Packets: packets * segments, Bytes: packets * (segments*headers + 400)}
-	if want.Bytes < 1<<24 || want.Packets < 1<<17 {
-		t.Fatalf("%+v fit one waiting entry", want)
+	setBusy(1)
+	records, err := table.read(time.Now(), nil)
+	if err == nil || !strings.Contains(err.Error(), "the next reading has them") || len(records) != 0 {
+		t.Errorf("busy: read %d records, error %v", len(records), err)
 	}
-	if got := total(readAll(t, table))[Flow]; got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	setBusy(0)
+	if got := total(readAll(t, table))[Flow].Packets; got != 1 {
+		t.Errorf("no longer busy: read %d packets, want 1", got)
+	}
+}
+
+// After the last packet, the batch of a CPU that is offline is added by another one.
+func TestAnyCPUDrainsAnother(t *testing.T) {
+	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+	send(t, p, numbered(1), offload{})
+	for cpu := range p.batches {
+		if err := p.drainCPU(cpu, 0); err != nil {
+			t.Fatal(err)
+		}
+		if waiting := atomic.LoadUint32(&p.batches[cpu].Waiting); waiting != 0 {
+			t.Errorf("%d packets still wait on CPU %d", waiting, cpu)
+		}
+	}
+	if got := total(readAll(t, table))[Flow].Packets; got != 1 {
+		t.Errorf("read %d packets, want 1", got)
 	}
 }
 
@@ -132,7 +200,12 @@ func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
 	go func() { senders.Wait(); close(done) }()
 	counted := make(map[Key]Counts)
 	var records []Record
-	for clock, running := time.Now(), true; running; clock = clock.Add(600 * time.Millisecond) {
+	clock := time.Now()
+	for reads, running := 0, true; running; reads++ {
+		clock = clock.Add(600 * time.Millisecond)
+		if reads%4 == 0 {
+			awaitSettled(table) // or a flow's many places leave it no room on a busy machine
+		}
 		select {
 		case <-done:
 			running = false
@@ -177,7 +250,7 @@ func TestDrainingWhileTrainsGrowIsExact(t *testing.T) {
 			running = false
 		default:
 		}
-		if err := p.drain(); err != nil {
+		if err := p.drain(false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -19,6 +20,7 @@ import (
 type program struct {
 	coll    *ebpf.Collection
 	flows   []bpf.Flow
+	batches []bpf.Batch
 	marks   []bpf.Marks
 	sids    []bpf.SID
 	mapped  [][]byte
@@ -39,7 +41,7 @@ func load(opts Options, linkHeader uint32) (*program, error) {
 	_ = rlimit.RemoveMemlock()
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and Linux 5.14): %w", err)
+		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and Linux 5.14 with CONFIG_BPF_EVENTS): %w", err)
 	}
 	p := &program{coll: coll}
 	if err := p.mapTables(); err != nil {
@@ -75,7 +77,7 @@ func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error
 	}
 	for name, value := range map[string]any{
 		bpf.VarHashKeys: keys, bpf.VarFlowMask: places - 1, bpf.VarLinkHeader: linkHeader,
-		bpf.VarCountPlain: plain, bpf.VarCPUs: uint32(cpus),
+		bpf.VarCountPlain: plain,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("setting %s of the flows program: %w", name, err)
@@ -87,6 +89,9 @@ func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error
 func (p *program) mapTables() error {
 	var err error
 	if p.flows, err = mapEntries[bpf.Flow](p, bpf.FlowTable); err != nil {
+		return err
+	}
+	if p.batches, err = mapEntries[bpf.Batch](p, bpf.BatchTable); err != nil {
 		return err
 	}
 	if p.marks, err = mapEntries[bpf.Marks](p, bpf.MarkTable); err != nil {
@@ -113,12 +118,47 @@ func mapEntries[T any](p *program, name string) ([]T, error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), m.MaxEntries()), nil
 }
 
-// drain has the packets that wait on all CPUs added to their flows.
-func (p *program) drain() error {
-	if _, err := p.coll.Programs[bpf.DrainProgram].Run(&ebpf.RunOptions{}); err != nil {
-		return fmt.Errorf("adding waiting packets to their flows: %w", err)
+// drain has the packets that wait on all CPUs added to their flows. Those of a CPU that is
+// offline, and so adds none, wait on, unless the program is detached: last says so.
+func (p *program) drain(last bool) error {
+	for cpu := range p.batches {
+		if atomic.LoadUint32(&p.batches[cpu].Waiting) == 0 {
+			continue
+		}
+		err := p.drainCPU(cpu, runOnCPU)
+		if errors.Is(err, unix.ENXIO) {
+			if !last {
+				continue
+			}
+			err = p.drainCPU(cpu, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("adding packets that wait on CPU %d to their flows: %w", cpu, err)
+		}
 	}
 	return nil
+}
+
+const (
+	// runOnCPU is BPF_F_TEST_RUN_ON_CPU: run in an interrupt of the CPU.
+	runOnCPU = 1 << 0
+	// drainTries is how often a CPU is interrupted that is counting a packet each time.
+	// Counting takes some hundredths of its time at most.
+	drainTries = 1000
+)
+
+func (p *program) drainCPU(cpu int, flags uint32) error {
+	run := &ebpf.RunOptions{Context: uint64(cpu), CPU: uint32(cpu), Flags: flags}
+	if flags&runOnCPU == 0 {
+		run.CPU = 0
+	}
+	for range drainTries {
+		busy, err := p.coll.Programs[bpf.DrainProgram].Run(run)
+		if err != nil || busy == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("interrupted %d times while it counts a packet: the next reading has them", drainTries)
 }
 
 func (p *program) close() error {
@@ -130,7 +170,7 @@ func (p *program) close() error {
 		errs = append(errs, p.barrier.close())
 	}
 	p.coll.Close()
-	p.mapped, p.flows, p.marks, p.sids = nil, nil, nil, nil
+	p.mapped, p.flows, p.batches, p.marks, p.sids = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -34,8 +34,9 @@ type table struct {
 
 // kernel has the methods that the table needs of the program besides its memory.
 type kernel interface {
-	// drain has packets that still wait on some CPU added to their flows.
-	drain() error
+	// drain has packets that still wait on some CPU added to their flows. last says that
+	// no CPU runs the program any more.
+	drain(last bool) error
 	// settle returns once no CPU runs the program as it was entered before the
 	// call: nobody can still be adding to a place retired before.
 	settle() error
@@ -70,7 +71,7 @@ func newTable(flows []bpf.Flow, marks []bpf.Marks, sids []bpf.SID, idle time.Dur
 // read appends the flows that grew to records.
 func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 	// Waiting growth is read by the next call at the latest; the rest is sound.
-	drained := t.kernel.drain()
+	drained := t.kernel.drain(t.last)
 	at := now.UnixNano()
 	ageing := !now.Before(t.nextAge)
 	var limit int64 // nothing has grown before this

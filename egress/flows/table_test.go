@@ -17,7 +17,7 @@ type fakeKernel struct {
 	drained  error
 }
 
-func (k fakeKernel) drain() error { return k.drained }
+func (k fakeKernel) drain(bool) error { return k.drained }
 
 func (k fakeKernel) settle() error {
 	if k.settling == nil {

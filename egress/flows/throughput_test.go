@@ -23,6 +23,10 @@ import (
 // hook alone, and counting. A share is made of two slices of one round; reported are the
 // median and quartiles.
 //
+// Attaching and detaching disturbs the CPU for longer than a slice takes: it changes code of
+// the kernel. So the arm without a program attaches and detaches one before its slice, and
+// each slice begins with datagrams that are not measured.
+//
 // Rates are by the CPU time of one thread, which other load disturbs less than the
 // clock. TCP, counted once for many packets, is written and read by it in turn. UDP
 // datagrams, each a packet of its own, are the worst case; the way to the
@@ -32,14 +36,37 @@ func BenchmarkThroughput(b *testing.B) {
 	b.Run("TCP", func(b *testing.B) {
 		l := newLab(b, 1600, func(*lab) {})
 		s := l.newStream()
-		inTurns(b, l, "Gbit/CPU-s", func() float64 { return s.send(500) })
+		inTurns(b, l, 1, "Gbit/CPU-s", func() float64 { s.send(100); return s.send(500) })
 	})
-	for _, flows := range liveFlows {
-		b.Run(fmt.Sprintf("UDP datagrams, flows=%d", flows), func(b *testing.B) {
-			l := newLab(b, 1600, func(*lab) {})
-			s := l.newSender(flows)
-			inTurns(b, l, "Mpkt/CPU-s", func() float64 { return 1e3 / s.send(4000) })
-		})
+	for _, flows := range []int{1, 100, 10_000, 100_000, 500_000} {
+		for _, t := range traffics() {
+			if flows != 1 && flows != 100_000 && t != traffics()[0] {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s, flows=%d", t.name, flows), func(b *testing.B) {
+				l := newLab(b, 1600, func(*lab) {})
+				s := l.newSender(t, flows)
+				inTurns(b, l, flows, "Mpkt/CPU-s", func() float64 { s.send(t.slice / 4); return 1e3 / s.send(t.slice) })
+			})
+		}
+	}
+}
+
+// traffic describes the calls of a sender.
+type traffic struct {
+	name    string
+	manner  int // of manners
+	size    int // of the payload of a call, in bytes
+	segment int // the size of the datagrams that the kernel cuts it into; 0 for one datagram
+	slice   int // calls in a measurement
+}
+
+func traffics() []traffic {
+	return []traffic{
+		{"UDP datagrams", 0, 1200, 0, 4000},
+		{"UDP datagrams over IPv4", 2, 1200, 0, 4000},
+		{"UDP datagrams of 60 bytes", 0, 60, 0, 4000},
+		{"UDP by GSO", 0, 40 * 1200, 1200, 300},
 	}
 }
 
@@ -50,8 +77,8 @@ func BenchmarkLive(b *testing.B) {
 	for _, flows := range liveFlows {
 		b.Run(fmt.Sprintf("flows=%d", flows), func(b *testing.B) {
 			l := newLab(b, 1600, func(*lab) {})
-			s := l.newSender(flows)
-			empty, counting := emptyCollection(b), l.counting()
+			s := l.newSender(traffics()[0], flows)
+			empty, counting := emptyCollection(b), l.counting(flows)
 			stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 			if err != nil {
 				b.Fatal(err)
@@ -89,15 +116,18 @@ func (l *lab) runTime(coll *ebpf.Collection, s *sender) float64 {
 }
 
 // inTurns measures a rate in each of the three arms, in an order that turns.
-func inTurns(b *testing.B, l *lab, unit string, rate func() float64) {
+func inTurns(b *testing.B, l *lab, flows int, unit string, rate func() float64) {
 	b.Helper()
-	arms := []*ebpf.Collection{nil, emptyCollection(b), l.counting()}
+	arms := []*ebpf.Collection{nil, emptyCollection(b), l.counting(flows)}
 	var without, hook, counting measured
 	rates := make([]float64, len(arms))
 	rate()
 	for first := 0; b.Loop(); first++ {
 		for i := range arms {
 			arm := (first + i) % len(arms)
+			if arms[arm] == nil {
+				l.with(arms[1], func() {})
+			}
 			l.with(arms[arm], func() { rates[arm] = rate() })
 		}
 		without.add(rates[0])
@@ -121,11 +151,11 @@ func emptyCollection(b *testing.B) *ebpf.Collection {
 	return &ebpf.Collection{Programs: map[string]*ebpf.Program{bpf.Program: emptyProgram(b)}}
 }
 
-// counting loads the program without attaching it, and reads its table as [Run]
+// counting loads the program, with room for the flows, without attaching it, and reads its table as [Run]
 // does until the test ends.
-func (l *lab) counting() *ebpf.Collection {
+func (l *lab) counting(flows int) *ebpf.Collection {
 	l.tb.Helper()
-	counter := l.attach(Options{})
+	counter := l.attach(Options{MaxFlows: max(DefaultMaxFlows, flows)})
 	if err := counter.Detach(); err != nil {
 		l.tb.Fatal(err)
 	}
@@ -177,35 +207,43 @@ func (l *lab) with(coll *ebpf.Collection, do func()) {
 type sender struct {
 	tb      testing.TB
 	fd      int
+	payload []byte
 	clients []unix.Sockaddr
 	next    int
 }
 
 // newSender makes a sender of that many flows. A single one has a connected
 // socket, which costs the least, so that counting shows the most.
-func (l *lab) newSender(flows int) *sender {
+func (l *lab) newSender(t traffic, flows int) *sender {
 	l.tb.Helper()
-	const port, clients = 5000, "2001:db8:5::/48"
-	m := manners()[0]
-	l.client.IP("-6 route add local " + clients + " dev lo")
-	l.server.IP("-6 route add " + clients + " encap seg6 mode " + m.mode + " segs " + m.sid.String() +
-		" dev eth0 src " + m.source.String())
-	receiver, _ := l.listen("udp", netip.AddrPortFrom(netip.IPv6Unspecified(), port))
+	const port = 5000
+	m := manners()[t.manner]
+	family, clients, wildcard := unix.AF_INET6, netip.MustParsePrefix("2001:db8:5::/48"), netip.IPv6Unspecified()
+	if m.client.Is4() {
+		family, clients, wildcard = unix.AF_INET, netip.MustParsePrefix("100.64.0.0/10"), netip.IPv4Unspecified()
+	}
+	l.client.IP(fmt.Sprintf("-%d route add local %s dev lo", ipVersion(m.client), clients))
+	l.server.IP(fmt.Sprintf("-%d route add %s encap seg6 mode %s segs %s dev eth0 src %s",
+		ipVersion(m.client), clients, m.mode, m.sid, m.source))
+	receiver, _ := l.listen("udp", netip.AddrPortFrom(wildcard, port))
 	l.tb.Cleanup(func() { receiver.Close() })
-	s := &sender{tb: l.tb}
+	s := &sender{tb: l.tb, payload: make([]byte, t.size)}
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(flows) {
-		s.clients = append(s.clients, &unix.SockaddrInet6{
-			Port: port, Addr: [16]byte{0x20, 1, 0xd, 0xb8, 0, 5, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)},
-		})
+		s.clients = append(s.clients, sockaddr(nth(clients, i), port))
 	}
 	var err error
-	l.server.Do(func() { s.fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) })
+	l.server.Do(func() { s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) })
 	if err != nil {
 		l.tb.Fatal(err)
 	}
 	l.tb.Cleanup(func() { unix.Close(s.fd) })
-	if err := unix.Bind(s.fd, &unix.SockaddrInet6{Port: int(m.port), Addr: m.source.As16()}); err != nil {
+	if err := unix.Bind(s.fd, sockaddr(m.source, int(m.port))); err != nil {
 		l.tb.Fatal(err)
+	}
+	if t.segment != 0 {
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, t.segment); err != nil {
+			l.tb.Fatal(err)
+		}
 	}
 	if flows == 1 {
 		if err := unix.Connect(s.fd, s.clients[0]); err != nil {
@@ -216,26 +254,49 @@ func (l *lab) newSender(flows int) *sender {
 	return s
 }
 
-// send sends that many datagrams and returns the CPU time of one in nanoseconds.
-func (s *sender) send(datagrams int) float64 {
+func ipVersion(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// nth returns an address of the prefix, another one for each i.
+func nth(prefix netip.Prefix, i int) netip.Addr {
+	raw := prefix.Addr().AsSlice()
+	for at := len(raw) - 3; at < len(raw); at++ {
+		raw[at] |= byte(i >> (8 * (len(raw) - 1 - at)))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	return a
+}
+
+func sockaddr(a netip.Addr, port int) unix.Sockaddr {
+	if a.Is4() {
+		return &unix.SockaddrInet4{Port: port, Addr: a.As4()}
+	}
+	return &unix.SockaddrInet6{Port: port, Addr: a.As16()}
+}
+
+// send sends that many times, and returns the CPU time of one in nanoseconds.
+func (s *sender) send(times int) float64 {
 	s.tb.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	payload := make([]byte, 1200)
 	began := cpuTime(s.tb, unix.CLOCK_THREAD_CPUTIME_ID)
-	for range datagrams {
+	for range times {
 		var err error
 		if to := s.clients[s.next]; to == nil {
-			_, err = unix.Write(s.fd, payload)
+			_, err = unix.Write(s.fd, s.payload)
 		} else {
-			err = unix.Sendto(s.fd, payload, 0, to)
+			err = unix.Sendto(s.fd, s.payload, 0, to)
 		}
 		if err != nil {
 			s.tb.Fatal(err)
 		}
 		s.next = (s.next + 1) % len(s.clients)
 	}
-	return float64(cpuTime(s.tb, unix.CLOCK_THREAD_CPUTIME_ID)-began) / float64(datagrams)
+	return float64(cpuTime(s.tb, unix.CLOCK_THREAD_CPUTIME_ID)-began) / float64(times)
 }
 
 // cpuTime reads a clock of CPU time in nanoseconds. What the kernel does in soft
