@@ -41,7 +41,7 @@ type State uint8
 
 // The states.
 const (
-	// Unknown: it has not answered yet. It is judged where its border answers probes.
+	// Unknown: it has never answered, and is not judged. Not all SIDs can answer.
 	Unknown State = iota
 	// Alive: it answers.
 	Alive
@@ -54,8 +54,8 @@ func (s State) String() string { return [...]string{"unknown", "up", "down"}[s] 
 
 // Target is a SID to watch.
 type Target struct {
-	Border netip.Addr
-	SID    netip.Addr
+	Border netip.Addr `json:"border"`
+	SID    netip.Addr `json:"sid"`
 }
 
 // Monitor watches SIDs. It is not safe for concurrent use.
@@ -63,9 +63,10 @@ type Monitor struct {
 	config  Config
 	borders map[netip.Addr]*border
 	sids    map[netip.Addr]*sid
-	// answering are the borders that have ever answered, and former the SIDs that were dead in
-	// a former run and are not watched yet.
-	answering, former map[netip.Addr]bool
+	// answering has the borders of the SIDs that have ever answered, and former the SIDs that
+	// were dead in a former run and are not watched yet.
+	answering map[netip.Addr]netip.Addr
+	former    map[netip.Addr]bool
 	// awake is the time that has counted so far, and last that of the last tick.
 	awake time.Duration
 	last  time.Time
@@ -101,23 +102,22 @@ type sid struct {
 func New(c Config) *Monitor {
 	return &Monitor{
 		config: c, borders: make(map[netip.Addr]*border), sids: make(map[netip.Addr]*sid),
-		answering: make(map[netip.Addr]bool), former: make(map[netip.Addr]bool),
+		answering: make(map[netip.Addr]netip.Addr), former: make(map[netip.Addr]bool),
 	}
 }
 
 // Memory is the part of a monitor's knowledge that outlives it.
 type Memory struct {
-	// Answering are the borders of which a SID has ever answered: the silence of one means that
-	// it is dead.
-	Answering []netip.Addr `json:"answering"`
+	// Answering are those that have ever answered: their silence means that they are dead.
+	Answering []Target `json:"answering"`
 	// Dead are the SIDs that are dead now.
 	Dead []netip.Addr `json:"dead"`
 }
 
 // Remember takes what a former monitor knew. Its dead SIDs must answer for the hold.
 func (m *Monitor) Remember(k Memory) {
-	for _, border := range k.Answering {
-		m.answering[border] = true
+	for _, t := range k.Answering {
+		m.answering[t.SID] = t.Border
 	}
 	for _, sid := range k.Dead {
 		m.former[sid] = true
@@ -132,13 +132,14 @@ func (m *Monitor) Memory() Memory {
 			dead[addr] = true
 		}
 	}
-	return Memory{
-		Answering: slices.SortedFunc(maps.Keys(m.answering), netip.Addr.Compare),
-		Dead:      slices.SortedFunc(maps.Keys(dead), netip.Addr.Compare),
+	k := Memory{Dead: slices.SortedFunc(maps.Keys(dead), netip.Addr.Compare)}
+	for _, sid := range slices.SortedFunc(maps.Keys(m.answering), netip.Addr.Compare) {
+		k.Answering = append(k.Answering, Target{Border: m.answering[sid], SID: sid})
 	}
+	return k
 }
 
-// Configure takes another configuration. States stay as they are.
+// Configure takes another configuration. States stay.
 func (m *Monitor) Configure(c Config) {
 	for _, b := range m.borders {
 		if b.hold == m.config.Hold {
@@ -209,7 +210,8 @@ func (m *Monitor) judge(b *border) {
 	died := false
 	for _, s := range b.sids {
 		alone := s.asked >= m.config.Lost && m.awake-s.first >= silence
-		due := s.state == Alive || s.state == Unknown && m.answering[b.addr]
+		_, answered := m.answering[s.addr]
+		due := s.state == Alive || s.state == Unknown && answered
 		switch {
 		case due && (silent || alone):
 			s.state, s.since = Dead, -1
@@ -275,7 +277,7 @@ func (m *Monitor) Answered(addr netip.Addr, rtt time.Duration) {
 	if s == nil {
 		return
 	}
-	m.answering[s.border.addr] = true
+	m.answering[addr] = s.border.addr
 	s.border.answered, s.border.asked = m.awake, 0
 	s.asked = 0
 	if s.rtt = (7*s.rtt + rtt) / 8; s.state == Unknown || s.rtt == 0 {

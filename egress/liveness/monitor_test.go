@@ -264,10 +264,11 @@ func TestForgottenTargets(t *testing.T) {
 	}
 }
 
-// What a former monitor knew makes silence count from the beginning.
+// Silence counts from the beginning for SIDs that a former monitor knew.
 func TestMemory(t *testing.T) {
 	border := netip.AddrFrom4([4]byte{192, 0, 2, 0})
 	sid, other := sidOf(0, 0), sidOf(0, 1)
+	both := []Target{{border, sid}, {border, other}}
 	for _, test := range []struct {
 		name   string
 		memory Memory
@@ -275,8 +276,9 @@ func TestMemory(t *testing.T) {
 		want   [3]State // at once, after the first 300 ms, and after two seconds more in which it answers
 	}{
 		{"nothing is known of a silent SID", Memory{}, true, [3]State{Unknown, Unknown, Alive}},
-		{"its border answered", Memory{Answering: []netip.Addr{border}}, true, [3]State{Unknown, Dead, Alive}},
-		{"its border answered, and it does still", Memory{Answering: []netip.Addr{border}}, false, [3]State{Unknown, Alive, Alive}},
+		{"it answered", Memory{Answering: both}, true, [3]State{Unknown, Dead, Alive}},
+		{"it answered, and does still", Memory{Answering: both}, false, [3]State{Unknown, Alive, Alive}},
+		{"another SID of its border answered", Memory{Answering: both[1:]}, true, [3]State{Unknown, Unknown, Alive}},
 		{"it was dead", Memory{Dead: []netip.Addr{sid, other}}, true, [3]State{Dead, Dead, Alive}},
 		{"it was dead, and answers", Memory{Dead: []netip.Addr{sid, other}}, false, [3]State{Dead, Dead, Alive}},
 	} {
@@ -287,7 +289,7 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%s: a SID that is not watched yet is %s", test.name, w.monitor.View(s).State)
 			}
 		}
-		w.monitor.Watch([]Target{{Border: border, SID: sid}, {Border: border, SID: other}})
+		w.monitor.Watch(both)
 		w.silent[sid], w.silent[other] = test.silent, test.silent
 		var got [3]State
 		got[0] = w.monitor.View(sid).State
@@ -303,24 +305,8 @@ func TestMemory(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
-		if m := w.monitor.Memory(); !slices.Equal(m.Answering, []netip.Addr{border}) || len(m.Dead) != 0 {
+		if m := w.monitor.Memory(); !slices.Equal(m.Answering, both) || len(m.Dead) != 0 {
 			t.Errorf("%s: the next one would know %+v", test.name, m)
 		}
-	}
-}
-
-// A further SID of a border that answers is dead when it does not.
-func TestSilentSIDOfAnAnsweringBorder(t *testing.T) {
-	w := newNetwork(t, 1, 1)
-	w.until(sidOf(0, 0), Alive, time.Second)
-	border := netip.AddrFrom4([4]byte{192, 0, 2, 0})
-	w.monitor.Watch([]Target{{border, sidOf(0, 0)}, {border, sidOf(0, 1)}})
-	w.silent[sidOf(0, 1)] = true
-	w.until(sidOf(0, 1), Dead, time.Second)
-	if w.monitor.View(sidOf(0, 0)).State != Alive {
-		t.Error("the SID that answers is dead, too")
-	}
-	if m := w.monitor.Memory(); !slices.Equal(m.Dead, []netip.Addr{sidOf(0, 1)}) {
-		t.Errorf("the next one would know %+v", m)
 	}
 }

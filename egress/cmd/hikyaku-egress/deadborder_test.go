@@ -189,6 +189,38 @@ func TestSilentPathOfAFormerRun(t *testing.T) {
 	})
 }
 
+// TestStartBesideADeadBorder starts a server whose border lost all packets to its SIDs meanwhile,
+// and still announces them. In a former run they have answered.
+func TestStartBesideADeadBorder(t *testing.T) {
+	t.Parallel()
+	l := running(t)
+	l.probed()
+	l.serverAgent.kill()
+	const lossy = "pref 1 iif srv to 2001:db8:b1::/48 blackhole"
+	l.border.IP("-6 rule add " + lossy)
+	l.startServer()
+	for n := range l.transits {
+		l.eventually("a dead border's "+path(n)+" is down", func() bool {
+			p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(n))
+			return err == nil && p.State == api.Down && p.Probe.State == "down" && p.Routes.IPv6 > 0
+		})
+	}
+	l.serverAgent.kill()
+	l.startServer()
+	l.eventually("the routes are there again", func() bool {
+		p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(0))
+		if err == nil && p.State != api.Down {
+			t.Fatalf("a path that was dead is %s after a crash: %s", p.State, p.Reason)
+		}
+		return err == nil && p.Routes.IPv6 > 0
+	})
+	l.border.IP("-6 rule del " + lossy)
+	for n := range l.transits {
+		l.eventually(path(n)+" is back", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
+		l.expectTransit(epe(n), n)
+	}
+}
+
 // TestNightlyBusyMachine keeps all CPUs of the server busy. That must not pass for a border's
 // death.
 func TestNightlyBusyMachine(t *testing.T) {
