@@ -68,6 +68,7 @@ func exchange(t *testing.T, conn net.Conn, size int) {
 
 // TestDeadBorder has a border lose all packets to its SIDs, while its BGP session stays up.
 func TestDeadBorder(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.probed()
 	conn := l.dialMarked(1)
@@ -102,6 +103,7 @@ func TestDeadBorder(t *testing.T) {
 // TestSmallHop has a link on the way to the border lose packets that the server's own link
 // takes. It does so without a message, before the start and while a connection is open.
 func TestSmallHop(t *testing.T) {
+	t.Parallel()
 	const room = 4 // more than its MTU, for a VLAN tag, does a veth device take
 	l := newLab(t)
 	l.border.IP("link set srv mtu 1550")
@@ -141,6 +143,7 @@ func problem(socket, text string) func() bool {
 
 // TestOthersChangeTheHost changes, beneath the agents, sysctls and links that they need.
 func TestOthersChangeTheHost(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.probed()
 	const file = "/proc/sys/net/ipv6/conf/srv/seg6_enabled"
@@ -172,6 +175,7 @@ func TestOthersChangeTheHost(t *testing.T) {
 // TestSilentPathOfAFormerRun starts a server again while no reflector is there. A path that
 // nobody announces is used as long as its SID answers.
 func TestSilentPathOfAFormerRun(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.serverAgent.kill()
 	l.reflector.IP("link set eth0 down")

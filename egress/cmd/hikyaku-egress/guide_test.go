@@ -81,14 +81,17 @@ func (l *guideLab) types(m *machine, text string) map[string]string {
 }
 
 func TestGuideWithFRR(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownFRR, transit: transitFRR, reflector: reflectorFRR, holder: "bgpd"})
 }
 
 func TestGuideWithBIRD(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownBIRD, transit: transitBIRD, reflector: reflectorBIRD, holder: "bird"})
 }
 
 func TestGuideWithGoBGPAsReflector(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownFRR, transit: transitBIRD, reflector: reflectorGoBGP, holder: "bgpd"})
 }
 

@@ -208,6 +208,7 @@ func TestIPv4ClientsThroughGoBGP(t *testing.T) { testIPv4(t, reflectorGoBGP, 150
 // BIRD reflects IPv4 with an IPv6 next hop only to neighbours that announce that they take it
 // (RFC 8950).
 func TestIPv4ClientsThroughBIRD(t *testing.T) {
+	t.Parallel()
 	testIPv4(t, func(l *guideLab, g guide) {
 		reflectorBIRD(l, g)
 		l.needsExtendedNextHop = true
@@ -273,6 +274,7 @@ const rulesRemoved = "ip -4 rule flush protocol 200"
 
 // TestIPv4SurvivesRemovals removes what takes IPv4 to a peer, as other programs do.
 func TestIPv4SurvivesRemovals(t *testing.T) {
+	t.Parallel()
 	l := newIPv4Lab(t, reflectorFRR, 1600)
 	l.startBorder("auto")
 	l.startServer()

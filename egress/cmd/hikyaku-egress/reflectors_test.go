@@ -91,6 +91,7 @@ func (l *lab) downs(socket string) (end func() []string) {
 // TestTwoReflectors loses one of two reflectors, and has it come back. A third one says
 // nothing all the time.
 func TestTwoReflectors(t *testing.T) {
+	t.Parallel()
 	ns := netnstest.New(t, "rr2")
 	l := newLab(t)
 	startSecond := l.withReflectors(ns)
