@@ -106,6 +106,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		if prefix == marker(event.Route.Service.SID) {
 			state.lost, state.marker = false, prefix
 			state.port = p.portOf(event.Route)
+			state.portStripped = state.port == nil && event.Route.HasTarget(srv6.PortTarget(state.config.Border))
 			continue
 		}
 		was, _ := state.routes.Get(prefix)
@@ -138,7 +139,7 @@ func (p *Planner) noteSID(state *path, prefix netip.Prefix, sid netip.Addr) {
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
 		if state.marker.IsValid() && slices.Contains(event.Prefixes, state.marker) {
-			state.lost, state.port = true, nil
+			state.lost, state.port, state.portStripped = true, nil, false
 		}
 		p.withdraw(state, event.Prefixes)
 	}

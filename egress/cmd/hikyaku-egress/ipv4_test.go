@@ -36,6 +36,12 @@ martians = true
 name = "rr1"
 address = "2001:db8::53"
 local_address = "2001:db8::b1"
+[[port]]
+name = "a"
+number = 9
+interface = "eth1"
+capacity = "1Gbps"
+kind = "peering"
 [[peer]]
 name = "transit-a"
 number = 1
@@ -229,6 +235,12 @@ func testIPv4(t *testing.T, reflector func(*guideLab, guide), inside int) {
 		l.expect("by the EPE address of "+name, fmt.Sprintf("10.5.0.%d:8000", 201+n), n)
 	}
 	l.expect("plain", "10.5.0.1:8000", 1)
+
+	// The reflector passes the large communities on that hold the state of transit A's port.
+	l.eventually("the server has the state of the port", func() bool {
+		text := l.guideLab.server.run("hikyaku-egress paths --json")
+		return strings.Count(text, `"admitted"`) == 1 && strings.Contains(text, `"kind": "peering"`) && !strings.Contains(text, "RFC 8092")
+	})
 
 	// A crash, and the next start: pages go on in between.
 	border := l.guideLab.border
