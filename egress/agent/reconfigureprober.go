@@ -30,9 +30,9 @@ func (p *prober) do(ctx context.Context, f func() error) error {
 	}
 }
 
-// configure takes another [probe], or leaves all as it is and fails. What is known of SIDs stays
-// while there are probes. Without them all is forgotten: so an operator has SIDs that can answer
-// no more, such as those behind VRF devices, judged by BGP again.
+// configure takes another [probe], or leaves all as it is and fails. The states of SIDs stay
+// while there are probes. Without probes they are forgotten. So an operator has SIDs that can
+// answer no more, such as those behind VRF devices, judged by BGP again.
 func (p *prober) configure(c config.Probe) error {
 	switch {
 	case c.Interval > 0 && p.conn == nil:

@@ -63,10 +63,10 @@ type Monitor struct {
 	config  Config
 	borders map[netip.Addr]*border
 	sids    map[netip.Addr]*sid
-	// answering has the borders of the SIDs that have ever answered, and former the SIDs that
-	// were dead in a former run and are not watched yet.
+	// answering has the borders of the SIDs that have ever answered.
 	answering map[netip.Addr]netip.Addr
-	former    map[netip.Addr]bool
+	// former are the SIDs that were dead in a former run, and are not watched yet.
+	former map[netip.Addr]bool
 	// awake is the time that has counted so far, and last that of the last tick.
 	awake time.Duration
 	last  time.Time

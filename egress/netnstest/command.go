@@ -42,8 +42,8 @@ func (n *NS) Start(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startForLife starts a command on a thread that lives as long as this process: the kernel sends
-// the signal of Pdeathsig when the thread ends, and Go ends threads that goroutines leave locked.
+// startForLife starts a command on a thread that lives as long as this process. The kernel sends
+// the signal of Pdeathsig when that thread ends, and Go ends threads that are left locked.
 func startForLife(cmd *exec.Cmd) error {
 	starting.Do(func() {
 		go func() {

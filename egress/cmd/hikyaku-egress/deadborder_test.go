@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -199,6 +201,15 @@ func TestStartBesideADeadBorder(t *testing.T) {
 	t.Parallel()
 	l := running(t)
 	l.probed()
+	remembers := func(text string) {
+		t.Helper()
+		l.eventually("the state directory has "+text, func() bool {
+			file, _ := os.ReadFile(filepath.Join(filepath.Dir(l.serverAPI), "server", "probes.json"))
+			return strings.Contains(string(file), text)
+		})
+	}
+	const border = `{"border":"192.0.2.1","sid":"2001:db8:b1:`
+	remembers(`"answering":[` + border + `1::"},` + border + `2::"}]`)
 	l.serverAgent.kill()
 	const lossy = "pref 1 iif srv to 2001:db8:b1::/48 blackhole"
 	l.border.IP("-6 rule add " + lossy)
@@ -209,6 +220,7 @@ func TestStartBesideADeadBorder(t *testing.T) {
 			return err == nil && p.State == api.Down && p.Probe.State == "down" && p.Routes.IPv6 > 0
 		})
 	}
+	remembers(`"dead":["2001:db8:b1:1::","2001:db8:b1:2::"]`)
 	l.serverAgent.kill()
 	l.startServer()
 	l.eventually("the routes are there again", func() bool {

@@ -134,8 +134,9 @@ func (l *ipv4Lab) skipWithout(capability string) {
 	l.t.Helper()
 	var session string
 	l.eventually("the border has its session with the reflector", func() bool {
-		session = l.reflector.run("birdc -s /run/bird/bird.ctl show protocols all border1")
-		return strings.Contains(session, "Established")
+		out, err := l.reflector.command("birdc -s /run/bird/bird.ctl show protocols all border1").Output()
+		session = string(out)
+		return err == nil && strings.Contains(session, "Established")
 	})
 	if _, neighbour, _ := strings.Cut(session, "Neighbor capabilities"); !strings.Contains(neighbour, capability) {
 		l.t.Skipf("SKIPPED: the agents do not announce %q, without which BIRD reflects no IPv4 route", capability)

@@ -217,7 +217,7 @@ func TestReloadOfBMP(t *testing.T) {
 	l.expectKept(l.borderAPI, before, "rr", path(0))
 }
 
-// What an agent takes with the file as a whole is reported, too.
+// Settings that an agent takes with the file as a whole are reported, too.
 func TestReloadReportsSettings(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
