@@ -55,6 +55,7 @@ type borderSpeaker interface {
 	EndSession(peer, reason string) error
 	ResumeSession(peer string) error
 	RequestRoutes(peer string) error
+	SetMonitor(bmp.Config) error
 }
 
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
@@ -187,7 +188,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	c.Originate = b.config.Router.Announce
 	c.BestPaths = b.config.Router.BestPaths
 	c.Silent = b.opts.DryRun != nil
-	c.Monitor = bmp.Config{Listen: b.config.BMP.Listen, Routers: b.config.BMP.Routers, Dead: b.config.BMP.DeadTime}
+	c.Monitor = monitor(b.config.BMP)
 	c.AnnounceOnly = true // other borders' paths are for servers
 	b.restarting = restarting
 	for i, r := range b.config.Reflectors {
@@ -242,6 +243,10 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	})
 	b.caches.set(b.config.Caches, b.config.BGP.ConnectRetry)
 	return b.speaker, nil
+}
+
+func monitor(c config.BMP) bmp.Config {
+	return bmp.Config{Listen: c.Listen, Routers: c.Routers, Dead: c.DeadTime}
 }
 
 // peerDown closes a peer's SID and takes its path from servers the moment its session ends,

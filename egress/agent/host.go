@@ -87,6 +87,9 @@ func (h *host) anchor(name string, mtu uint32) error {
 	return h.applier.EnsureAnchor(h.ctx, name, mtu)
 }
 
+// vrf makes a table's VRF device. Its sysctls are set whatever kernel.set_sysctls says, since
+// nobody else uses the device. The reverse path filter would look for the way back to a server
+// among the routes of the peer.
 func (h *host) vrf(table uint32) error {
 	name := vrfName(table)
 	h.made[name] = true
@@ -94,7 +97,17 @@ func (h *host) vrf(table uint32) error {
 		fmt.Fprintf(h.dry, "ip link add %s up type vrf table %d\n", name, table)
 		return nil
 	}
-	return h.applier.EnsureVRF(h.ctx, name, table)
+	if err := h.applier.EnsureVRF(h.ctx, name, table); err != nil {
+		return err
+	}
+	return h.sysctls(true, vrfSysctls(name))
+}
+
+func vrfSysctls(name string) []sysctl {
+	return []sysctl{
+		ofInterface("ipv6", name, "disable_ipv6", "0"), ofInterface("ipv6", name, "forwarding", "1"),
+		ofInterface("ipv4", name, "forwarding", "1"), ofInterface("ipv4", name, "rp_filter", "0"),
+	}
 }
 
 // pair makes a table's pair of devices. Their sysctls are set whatever kernel.set_sysctls says,

@@ -157,8 +157,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // collect gives the metrics of ports.
-func (p ports) collect(gauge func(*prometheus.Desc, float64, ...string)) {
-	for _, s := range p {
+func (p *ports) collect(gauge func(*prometheus.Desc, float64, ...string)) {
+	for _, s := range p.list {
 		name := s.config.Name
 		gauge(portRate, s.plan.Rate(), name)
 		gauge(portCapacity, float64(s.config.Capacity), name)

@@ -18,7 +18,11 @@ import (
 )
 
 // ports are the border's ports with their plans. The engine's lock guards them.
-type ports []*portState
+type ports struct {
+	list []*portState
+	// idle are the bills of ports that are not configured now, by their names.
+	idle map[string]json.RawMessage
+}
 
 type portState struct {
 	config *config.Port
@@ -40,41 +44,55 @@ const (
 )
 
 // newPorts goes on with the bills of a former run, which dir has.
-func newPorts(list []config.Port, dir string) (ports, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
+func newPorts(list []config.Port, dir string) (p ports, err error) {
 	path := filepath.Join(dir, billsFile)
-	saved := make(map[string]json.RawMessage)
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(text, &saved)
+		err = json.Unmarshal(text, &p.idle)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the month's bills of ports from %s (remove it to begin anew): %w", path, err)
+		return ports{}, fmt.Errorf("reading the month's bills of ports from %s (remove it to begin anew): %w", path, err)
 	}
-	var all ports
+	if p.idle == nil {
+		p.idle = make(map[string]json.RawMessage)
+	}
 	for i := range list {
-		c := &list[i]
-		plan := port.New(port.Config{
-			Number: c.Number, Kind: port.Kind(c.Kind), Price: uint32(c.Price), Capacity: float64(c.Capacity),
-			Fill: float64(c.Fill) / 100, Percentile: c.Billing == config.BillingPercentile,
-			Commit: float64(c.Commit), Day: int(c.BillingDay),
-		})
-		if bill, known := saved[c.Name]; known {
-			if err := json.Unmarshal(bill, plan); err != nil {
-				return nil, fmt.Errorf("port %s in %s: %w", c.Name, path, err)
-			}
+		s, err := p.add(&list[i])
+		if err != nil {
+			return ports{}, fmt.Errorf("port %s in %s: %w", list[i].Name, path, err)
 		}
-		all = append(all, &portState{config: c, plan: plan, shown: plan.State()})
+		p.list = append(p.list, s)
+		delete(p.idle, list[i].Name)
 	}
-	return all, nil
+	return p, nil
+}
+
+// add returns a further port, which goes on with its bill.
+func (p *ports) add(c *config.Port) (*portState, error) {
+	plan := port.New(planOf(c))
+	if bill, known := p.idle[c.Name]; known {
+		if err := json.Unmarshal(bill, plan); err != nil {
+			return nil, err
+		}
+	}
+	return &portState{config: c, plan: plan, shown: plan.State()}, nil
+}
+
+func planOf(c *config.Port) port.Config {
+	return port.Config{
+		Number: c.Number, Kind: port.Kind(c.Kind), Price: uint32(c.Price), Capacity: float64(c.Capacity),
+		Fill: float64(c.Fill) / 100, Percentile: c.Billing == config.BillingPercentile,
+		Commit: float64(c.Commit), Day: int(c.BillingDay),
+	}
 }
 
 // save writes the bills.
-func (p ports) save(dir string) error {
-	bills := make(map[string]*port.Port)
-	for _, s := range p {
+func (p *ports) save(dir string) error {
+	bills := make(map[string]any)
+	for name, bill := range p.idle {
+		bills[name] = bill
+	}
+	for _, s := range p.list {
 		bills[s.config.Name] = s.plan
 	}
 	text, err := json.Marshal(bills)
@@ -88,15 +106,15 @@ func (p ports) save(dir string) error {
 }
 
 // of returns the port that one of the devices is, or nil.
-func (p ports) of(devices []string) *portState {
-	i := slices.IndexFunc(p, func(s *portState) bool { return slices.Contains(devices, s.config.Interface) })
+func (p *ports) of(devices []string) *portState {
+	i := slices.IndexFunc(p.list, func(s *portState) bool { return slices.Contains(devices, s.config.Interface) })
 	if i < 0 {
 		return nil
 	}
-	return p[i]
+	return p.list[i]
 }
 
-func (p ports) shownOf(devices []string) *api.Port {
+func (p *ports) shownOf(devices []string) *api.Port {
 	if s := p.of(devices); s != nil {
 		return portShown(&s.shown)
 	}
@@ -151,7 +169,7 @@ func (s *portState) take(r reading, now time.Time) (ended bool) {
 
 // watchPorts reads the counters of ports, until ctx ends.
 func (b *Border) watchPorts(ctx context.Context) {
-	if len(b.ports) == 0 || b.opts.DryRun != nil {
+	if b.opts.DryRun != nil {
 		return
 	}
 	d, err := openDevices()
@@ -160,42 +178,41 @@ func (b *Border) watchPorts(ctx context.Context) {
 		return
 	}
 	defer d.close()
-	tick := time.NewTicker(portInterval)
-	defer tick.Stop()
-	for {
-		readings := make([]reading, len(b.ports))
-		for i, p := range b.ports {
-			readings[i].sent, readings[i].err = d.sent(p.config.Interface)
+	read := func() {
+		readings := make(map[string]reading)
+		b.locked(func() {
+			for _, p := range b.ports.list {
+				readings[p.config.Interface] = reading{}
+			}
+		})
+		for name := range readings {
+			var r reading
+			r.sent, r.err = d.sent(name)
+			readings[name] = r
 		}
-		now := time.Now()
-		b.post(ctx, func(context.Context) { b.observePorts(readings, now) })
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		if now := time.Now(); len(readings) > 0 {
+			b.post(ctx, func(context.Context) { b.observePorts(readings, now) })
 		}
 	}
+	read()
+	every(ctx, portInterval, read)
 }
 
-// observePorts gives readings to the plans, and changed states to the planner.
-func (b *Border) observePorts(readings []reading, now time.Time) {
+// observePorts gives the readings of interfaces to the plans, and changed states to the planner.
+func (b *Border) observePorts(readings map[string]reading, now time.Time) {
 	ended := false
 	b.locked(func() {
-		for i, p := range b.ports {
-			ended = p.take(readings[i], now) || ended
+		for _, p := range b.ports.list {
+			if r, known := readings[p.config.Interface]; known {
+				ended = p.take(r, now) || ended
+			}
 			if state := p.plan.State(); state != p.shown {
 				p.shown = state
 				b.log.Info("port has changed", "port", p.config.Name, "load", fmt.Sprintf("%.0f %%", 100*p.plan.Rate()/float64(p.config.Capacity)),
 					"admitted", state.Admitted, "billed", state.Billed)
 			}
 		}
-		for _, name := range b.planner.Names() {
-			var list []speaker.LargeCommunity
-			if p := b.ports.of(b.planner.Devices(name)); p != nil {
-				list = p.communities(b.config.ASN)
-			}
-			b.planner.SetPort(name, list)
-		}
+		b.showPorts()
 	})
 	if !ended {
 		return
@@ -205,9 +222,20 @@ func (b *Border) observePorts(readings []reading, now time.Time) {
 	}
 }
 
+// showPorts has servers know the ports' states. It needs the mutex.
+func (b *Border) showPorts() {
+	for _, name := range b.planner.Names() {
+		var list []speaker.LargeCommunity
+		if p := b.ports.of(b.planner.Devices(name)); p != nil {
+			list = p.communities(b.config.ASN)
+		}
+		b.planner.SetPort(name, list)
+	}
+}
+
 // problems are sentences on ports that cannot be watched or have no room.
-func (p ports) problems() (list []string) {
-	for _, s := range p {
+func (p *ports) problems() (list []string) {
+	for _, s := range p.list {
 		if s.fault != nil {
 			list = append(list, fmt.Sprintf("port %s: its load is not known: %s", s.config.Name, s.fault))
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,5 +47,21 @@ func TestNeedsOfIPv4(t *testing.T) {
 		if in.ByPair != test.byPair || !slices.Equal(needed, test.needed) || (test.sysctl != "" && !has) {
 			t.Errorf("%s: by pair %v, needs %q, sysctls %v", test.name, in.ByPair, needed, in.Sysctls)
 		}
+	}
+}
+
+// The table of a VRF device has the routes of one peer, and mostly none to servers. The reverse
+// path filter would drop their packets.
+func TestSysctlsOfAVRFDevice(t *testing.T) {
+	want := map[string]string{
+		"/proc/sys/net/ipv4/conf/hkvrf10001/rp_filter": "0", "/proc/sys/net/ipv4/conf/hkvrf10001/forwarding": "1",
+		"/proc/sys/net/ipv6/conf/hkvrf10001/forwarding": "1", "/proc/sys/net/ipv6/conf/hkvrf10001/disable_ipv6": "0",
+	}
+	got := make(map[string]string)
+	for _, s := range vrfSysctls(vrfName(10001)) {
+		got[s.path()] = s.value
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the sysctls are %v, want %v", got, want)
 	}
 }

@@ -47,6 +47,9 @@ func (s *Server) probeTargets() []probeTarget {
 // probed takes new verdicts and path MTUs of the prober.
 func (s *Server) probed(verdicts map[string]error, mtus map[netip.Addr]uint32) {
 	for border, mtu := range mtus {
+		if _, known := s.mtus[border]; !known {
+			continue // it has just lost its last path
+		}
 		if err := s.setMTU(border, mtu); err != nil {
 			s.log.Error("setting the MTU of paths", "border", border, "mtu", mtu, "error", err)
 			continue

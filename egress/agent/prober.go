@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -23,8 +21,10 @@ import (
 //
 // One goroutine sends, reads and judges. It passes changes on to the agent's loop.
 type prober struct {
-	config    *config.Server
-	log       *slog.Logger
+	config *config.Server // but for its [probe]
+	log    *slog.Logger
+	// calls are done by the goroutine between its looks.
+	calls     chan func()
 	conn      *oam.Conn // nil without probes
 	devices   *devices
 	cookie    uint64
@@ -40,11 +40,15 @@ type prober struct {
 
 	// mu guards the parts that others read.
 	mu      sync.Mutex
+	probing config.Probe
 	monitor *liveness.Monitor
 	targets []probeTarget
 	mtus    map[netip.Addr]*pathmtu.Search
 	counts  map[netip.Addr]*probeCounts
 	troubles
+	// memory is what the state directory has of the monitor's, and kept what it shall have.
+	memory liveness.Memory
+	kept   chan liveness.Memory
 }
 
 // troubles are what the operator should know of.
@@ -87,23 +91,33 @@ func newProber(c *config.Server, linkMTU uint32, log *slog.Logger) (*prober, err
 		return nil, err
 	}
 	p := &prober{
-		config: c, log: log, devices: d, cookie: rand.Uint64(), linkMTU: linkMTU,
+		config: c, probing: c.Probe, log: log, devices: d, cookie: rand.Uint64(), linkMTU: linkMTU, calls: make(chan func()),
 		sent: make(map[uint32]sentProbe), unrouted: make(map[netip.Addr]int), passed: make(map[string]error),
-		monitor: liveness.New(liveness.Config{Interval: c.Probe.Interval, Lost: int(c.Probe.Lost), Hold: c.Probe.Hold}),
+		monitor: liveness.New(livenessConfig(c.Probe)),
 		mtus:    make(map[netip.Addr]*pathmtu.Search), counts: make(map[netip.Addr]*probeCounts),
 	}
 	for i := range c.Paths {
-		if border := c.Paths[i].Border; p.mtus[border] == nil {
-			p.mtus[border] = pathmtu.New(floorMTU, p.ceiling(linkMTU))
-			p.counts[border] = &probeCounts{}
-		}
+		p.know(c.Paths[i].Border)
 	}
+	p.remember()
 	return p, nil
+}
+
+func livenessConfig(c config.Probe) liveness.Config {
+	return liveness.Config{Interval: c.Interval, Lost: int(c.Lost), Hold: c.Hold}
+}
+
+// know begins with a border, unless it is known.
+func (p *prober) know(border netip.Addr) {
+	if p.mtus[border] == nil {
+		p.mtus[border] = pathmtu.New(floorMTU, p.ceiling(p.linkMTU))
+		p.counts[border] = &probeCounts{}
+	}
 }
 
 // open opens the sockets, where probes are wanted.
 func (p *prober) open() {
-	if p.config.Probe.Interval == 0 {
+	if p.probing.Interval == 0 {
 		return
 	}
 	if p.conn, p.noProbes = oam.Open(p.config.SRv6.TunnelSource); p.noProbes != nil {
@@ -122,23 +136,48 @@ func (p *prober) ceiling(link uint32) uint32 {
 // run probes until ctx ends. targets returns the paths with a SID, and changed takes new
 // verdicts and path MTUs.
 func (p *prober) run(ctx context.Context, targets func() []probeTarget, changed func(verdicts map[string]error, mtus map[netip.Addr]uint32)) {
-	defer p.devices.close()
-	wait := restTick
-	if p.conn != nil {
-		defer p.conn.Close()
-		wait = p.config.Probe.Interval
-	}
+	defer p.close()
+	defer p.keepMemory()()
 	mtus := p.currentMTUs()
-	every(ctx, wait, func() {
+	wait := p.wait()
+	tick := time.NewTicker(wait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case call := <-p.calls:
+			call()
+			wait = p.wait()
+			tick.Reset(wait)
+			continue
+		case <-tick.C:
+		}
 		if p.ticks%max(1, int(targetTime/wait)) == 0 {
 			p.look(targets())
 		}
 		p.ticks++
 		p.tick(time.Now())
+		p.noteMemory()
 		if verdicts, sizes := p.news(), p.changedMTUs(mtus); len(verdicts)+len(sizes) > 0 {
 			changed(verdicts, sizes)
 		}
-	})
+	}
+}
+
+// wait is the time between two ticks.
+func (p *prober) wait() time.Duration {
+	if p.conn == nil {
+		return restTick
+	}
+	return p.probing.Interval
+}
+
+func (p *prober) close() {
+	p.devices.close()
+	if p.conn != nil {
+		p.conn.Close()
+	}
 }
 
 // targetTime is the time between looks at the paths and the link.
@@ -183,7 +222,7 @@ func (p *prober) tick(now time.Time) {
 	for _, sid := range ask {
 		p.send(sid, borders[sid], 0, now)
 	}
-	if p.config.Probe.MTU {
+	if p.probing.MTU {
 		p.probeSizes(now)
 	}
 	p.sendCanary(now)
@@ -272,12 +311,12 @@ func (p *prober) answered(t oam.Token, at time.Time) {
 
 // tooBig heeds a router that cannot pass a packet on to a SID of ours.
 func (p *prober) tooBig(b oam.TooBig) {
-	if !p.config.Probe.MTU {
+	if !p.probing.MTU {
 		return
 	}
 	for _, t := range p.targets {
-		if t.SID == b.SID {
-			p.mtus[t.Border].TooBig(b.MTU)
+		if search := p.mtus[t.Border]; t.SID == b.SID && search != nil {
+			search.TooBig(b.MTU)
 			return
 		}
 	}
@@ -304,52 +343,6 @@ func (p *prober) checkRoutes() {
 			delete(p.unrouted, t.SID)
 		}
 	}
-}
-
-// news returns the paths whose verdict is another one than in the last call.
-func (p *prober) news() map[string]error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	news, gone := make(map[string]error), maps.Clone(p.passed)
-	for _, t := range p.targets {
-		delete(gone, t.path)
-		verdict := p.verdict(t)
-		if was, known := p.passed[t.path]; !known || !sameText(was, verdict) {
-			p.passed[t.path] = verdict
-			news[t.path] = verdict
-		}
-	}
-	for path, was := range gone {
-		delete(p.passed, path) // BGP has taken it out of use
-		if was != nil {
-			news[path] = nil
-		}
-	}
-	return news
-}
-
-func sameText(a, b error) bool {
-	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
-}
-
-// unconfirmedTime is how long a path that only a former run knows may leave probes
-// unanswered.
-const unconfirmedTime = time.Second
-
-// verdict is why packets to a path's SID are lost.
-func (p *prober) verdict(t probeTarget) error {
-	v := p.monitor.View(t.SID)
-	switch {
-	case p.unrouted[t.SID] >= noRouteTries && p.linkDown:
-		return fmt.Errorf("the interface %s is down", p.config.SRv6.Interface)
-	case p.unrouted[t.SID] >= noRouteTries:
-		return fmt.Errorf("there is no route to its SID %s", t.SID)
-	case v.State == liveness.Dead:
-		return fmt.Errorf("its SID %s does not answer probes", t.SID)
-	case p.conn != nil && v.State == liveness.Unknown && !t.confirmed && v.Unanswered >= unconfirmedTime:
-		return fmt.Errorf("no reflector has announced it since the start, and its SID %s does not answer probes", t.SID)
-	}
-	return nil
 }
 
 // changedMTUs returns the path MTUs that differ from those in known, and updates it.

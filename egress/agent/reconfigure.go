@@ -16,7 +16,10 @@ import (
 )
 
 // reloadable are the keys that a reload can change. Those of [flows] are another program's.
-var reloadable = []string{"reflector", "peer", "path", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
+var (
+	reloadable       = []string{"reflector", "peer", "path", "port", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
+	reloadableTables = []string{"flows.", "import.", "probe.", "bmp.", "plain."}
+)
 
 // reconfigurable is a role that can take another configuration while it runs.
 type reconfigurable interface {
@@ -93,9 +96,11 @@ func (e *engine) reconfigure(ctx context.Context, source config.Source) ([]strin
 	role := e.role.(reconfigurable)
 	var steps []step
 	e.locked(func() {
-		if err = onlyReloadable(role.present(), next); err == nil {
+		keys := config.Changed(role.present(), next)
+		if err = onlyReloadable(keys); err == nil {
 			steps, err = role.reconfiguration(next)
 		}
+		steps = append(steps, settingsSaid(keys, next.Common())...)
 	})
 	if err != nil {
 		return nil, err
@@ -120,15 +125,34 @@ func (e *engine) reconfigure(ctx context.Context, source config.Source) ([]strin
 }
 
 // onlyReloadable refuses changes that need a restart, and names their keys.
-func onlyReloadable(had, next *config.File) error {
-	keys := config.Changed(had, next)
-	keys = slices.DeleteFunc(keys, func(key string) bool {
-		return slices.Contains(reloadable, key) || strings.HasPrefix(key, "flows.") || strings.HasPrefix(key, "import.")
+func onlyReloadable(changed []string) error {
+	keys := slices.DeleteFunc(slices.Clone(changed), func(key string) bool {
+		inTable := func(table string) bool { return strings.HasPrefix(key, table) }
+		return slices.Contains(reloadable, key) || slices.ContainsFunc(reloadableTables, inTable)
 	})
 	if len(keys) == 0 {
 		return nil
 	}
 	return fmt.Errorf("a restart is needed for a change of `%s`", strings.Join(keys, "`, `"))
+}
+
+// settingsSaid are the steps of changed keys that are taken with the configuration as a whole.
+func settingsSaid(changed []string, next *config.Common) (steps []step) {
+	var judged bool
+	for _, key := range changed {
+		switch {
+		case key == "log.level":
+			steps = append(steps, said(fmt.Sprintf("the log level is %s", next.Log.Level)))
+		case strings.HasPrefix(key, "flows."):
+			steps = append(steps, said(fmt.Sprintf("`%s` counts when `hikyaku-egress flows` starts again", key)))
+		case key == "rpki_cache", strings.HasPrefix(key, "import."):
+			judged = true
+		}
+	}
+	if judged {
+		steps = append(steps, said("all routes of peers are judged by the new import policy"))
+	}
+	return steps
 }
 
 // perform does all steps, or undoes those that it has done.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -56,7 +57,24 @@ func (b *Border) reconfiguration(file *config.File) ([]step, error) {
 			return nil, err
 		}
 	}
-	return slices.Concat(steps, leave, join), nil
+	ports, err := b.portSteps(next.Ports)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(steps, leave, b.monitorSteps(next.BMP), join, ports), nil
+}
+
+// monitorSteps are those for other routers that report by BMP. Peers that need a station leave
+// before, and join after.
+func (b *Border) monitorSteps(next config.BMP) []step {
+	had := b.config.BMP
+	if reflect.DeepEqual(had, next) {
+		return nil
+	}
+	set := func(c config.BMP) func(context.Context) error {
+		return func(context.Context) error { return b.speaker.SetMonitor(monitor(c)) }
+	}
+	return []step{{what: "BMP has other settings", do: set(next), undo: set(had)}}
 }
 
 // mustReconnect reports whether a peer can take other settings only by a new session, or by
@@ -76,6 +94,7 @@ func (b *Border) configured(file *config.File) {
 	b.takeImport(file.Border)
 	b.config, b.common = file.Border, &file.Border.Common
 	b.planner.Configure(file.Border)
+	b.takePorts(file.Border.Ports)
 	for i := range file.Border.Peers {
 		p := &file.Border.Peers[i]
 		b.remember(p)

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/netip"
 	"slices"
 
 	"hikyaku/egress/config"
@@ -31,9 +29,6 @@ func (s *Server) reconfiguration(file *config.File) ([]step, error) {
 	for _, name := range removed {
 		leave = append(leave, s.leavePath("path "+name+" is removed", entry(s.config.Paths, name, pathName)))
 	}
-	if border := s.strangeBorder(next); border.IsValid() {
-		return nil, fmt.Errorf("a restart is needed for the first path of border %s, which gets a device of its own", border)
-	}
 	for _, name := range added {
 		join = append(join, s.joinPath("path "+name+" is added", entry(next.Paths, name, pathName)))
 	}
@@ -53,17 +48,11 @@ func (s *Server) reconfiguration(file *config.File) ([]step, error) {
 	if !slices.Equal(s.config.SRv6.Locators, next.SRv6.Locators) {
 		join = append(join, said("routes are judged by other locators"))
 	}
-	return slices.Concat(steps, leave, join), nil
-}
-
-// strangeBorder returns a border that no path has had since the start, if there is one.
-func (s *Server) strangeBorder(next *config.Server) netip.Addr {
-	for i := range next.Paths {
-		if _, known := s.mtus[next.Paths[i].Border]; !known {
-			return next.Paths[i].Border
-		}
+	if s.config.Plain != next.Plain {
+		join = append(join, said("plain packets are taken to come to another border first"))
 	}
-	return netip.Addr{}
+	left, joined := s.borderSteps(next)
+	return slices.Concat(steps, leave, left, s.probeSteps(next.Probe), joined, join), nil
 }
 
 func sameButBackup(a, b config.Path) bool {
@@ -74,14 +63,20 @@ func sameButBackup(a, b config.Path) bool {
 
 // configured takes the configuration as the present one.
 func (s *Server) configured(file *config.File) {
-	locators := s.config.SRv6.Locators
+	former := s.config
 	s.config, s.common = file.Server, &file.Server.Common
-	s.planner.Configure(s.config)
+	further := s.planner.Configure(s.config)
 	s.subflows.configure(s.config)
-	if !slices.Equal(locators, s.config.SRv6.Locators) {
+	if !slices.Equal(former.SRv6.Locators, s.config.SRv6.Locators) {
 		for i := range s.config.Paths {
-			s.speaker.RepeatVPN(s.config.Paths[i].RD)
+			further = append(further, s.config.Paths[i].RD)
 		}
+	}
+	for _, rd := range further {
+		s.speaker.RepeatVPN(rd)
+	}
+	if former.Plain != s.config.Plain {
+		s.mainChanged(nil, true)
 	}
 }
 

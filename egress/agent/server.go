@@ -21,6 +21,7 @@ type Server struct {
 	planner *endpoint.Planner
 	speaker serverSpeaker
 	applier *kernel.Applier
+	host    *host
 	prober  *prober
 	// endProber ends the prober, which else would set the MTU of devices that are gone.
 	endProber func()
@@ -65,7 +66,7 @@ func (s *Server) check(h *host) error {
 	if s.prober, err = newProber(s.config, underlay, s.log); err != nil {
 		return err
 	}
-	s.applier, s.mtus = h.applier, s.prober.currentMTUs()
+	s.host, s.applier, s.mtus = h, h.applier, s.prober.currentMTUs()
 	return nil
 }
 
@@ -81,7 +82,7 @@ func (s *Server) prepare(h *host) error {
 
 // load makes the planner continue from the kernel's state.
 func (s *Server) load(have kernel.State, h *host) error {
-	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: borderAnchor, Main: s.main}, have)
+	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: borderAnchor, Main: s.main, Dead: s.prober.dead}, have)
 	if s.opts.DryRun != nil {
 		return nil
 	}

@@ -151,6 +151,8 @@ type group struct {
 	ipv4 bool
 	// main: the main table sends the prefixes this way, too.
 	main bool
+	// port: the large communities hold the state of a port.
+	port bool
 }
 
 // route plans one prefix.
@@ -235,7 +237,7 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 	now.have = object.ID
 	main := b.planner.isMain(b.peer, prefix, found.hop)
 	if now.announced != current || now.main != main {
-		b.announced(prefix, now, group{want, prefix.Addr().Is4(), main})
+		b.announced(prefix, now, group{attributes: want, ipv4: prefix.Addr().Is4(), main: main})
 	}
 }
 
@@ -283,7 +285,7 @@ func (b *batch) steps() []Step {
 	}
 	if b.planner.mayMark(b.peer) {
 		b.peer.marked, b.peer.remark = true, false
-		steps = append(steps, b.planner.announcement(b.peer, group{attributes: &speaker.Attributes{}}, []netip.Prefix{Marker(b.peer.config.SID)}, b.peer.port...))
+		steps = append(steps, b.planner.announcement(b.peer, group{attributes: &speaker.Attributes{}, port: len(b.peer.port) > 0}, []netip.Prefix{Marker(b.peer.config.SID)}, b.peer.port...))
 	}
 	for _, of := range b.order {
 		steps = append(steps, b.planner.announcement(b.peer, of, b.announce[of]))
@@ -337,6 +339,9 @@ func (p *Planner) announcement(state *peer, of group, prefixes []netip.Prefix, l
 	targets := []srv6.RouteTarget{state.config.RT}
 	if of.main {
 		targets = append(targets, srv6.MainTarget(p.config.RouterID))
+	}
+	if of.port {
+		targets = append(targets, srv6.PortTarget(p.config.RouterID))
 	}
 	communities := sent.Communities()
 	large = slices.Clip(large)

@@ -7,6 +7,7 @@ import (
 
 	"hikyaku/egress/border"
 	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
 )
 
 // A change of a port is one route, and a peer that is lost meanwhile is withdrawn.
@@ -25,11 +26,19 @@ func TestAPortIsAnnouncedWithTheMarkerAlone(t *testing.T) {
 	if want := append(port, speaker.LargeCommunity{64500, 1, 2}); !slices.Equal(got, want) {
 		t.Errorf("the marker has the large communities %v instead of %v", got, want)
 	}
+	target := srv6.PortTarget(netip.MustParseAddr("192.0.2.1"))
+	if !steps[0].Announce.Route.HasTarget(target) {
+		t.Errorf("the marker has the targets %v, without that of a port", steps[0].Announce.Route.Targets())
+	}
 	w.planner.SetPort("a", slices.Clone(port))
 	if w.planner.Pending("a") {
 		t.Error("the same state is announced again")
 	}
 	w.planner.SetPort("a", nil)
+	if steps := w.planner.Flush("a", 10); len(steps) != 1 || steps[0].Announce.Route.HasTarget(target) {
+		t.Errorf("without a port the marker is announced by %v", steps)
+	}
+	w.planner.SetPort("a", slices.Clone(port))
 	w.planner.PeerDown("a", "test")
 	w.flush()
 	if w.marked["a"] {

@@ -134,12 +134,13 @@ func (c peerChecker) reserved(p *Peer, path, owner string) {
 	if !c.usable("router_id") || !c.border.RouterID.Is4() {
 		return
 	}
-	const why = "`%s` of %s is %s:%d, which is the border's own: give it another number"
-	if p.RD == srv6.NewRouteDistinguisher(c.border.RouterID, srv6.ItselfNumber) {
-		c.report(path+".rd", why, "rd", owner, c.border.RouterID, srv6.ItselfNumber)
+	if own := srv6.NewRouteDistinguisher(c.border.RouterID, srv6.ItselfNumber); p.RD == own {
+		c.report(path+".rd", "`rd` of %s is %s, which is the border's own: give it another number", owner, own)
 	}
-	if p.RT == srv6.MainTarget(c.border.RouterID) {
-		c.report(path+".rt", why, "rt", owner, c.border.RouterID, srv6.ItselfNumber)
+	for _, own := range []srv6.RouteTarget{srv6.MainTarget(c.border.RouterID), srv6.PortTarget(c.border.RouterID)} {
+		if p.RT == own {
+			c.report(keyOr(c.decoder, path, "rt"), "`rt` of %s is %s, which is the border's own: give it another number", owner, own)
+		}
 	}
 }
 

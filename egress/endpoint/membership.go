@@ -6,6 +6,7 @@ import (
 
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
+	"hikyaku/egress/srv6"
 )
 
 func newPath(c *config.Path, entered bool) *path {
@@ -48,13 +49,16 @@ func (p *Planner) Forget(name string) (left kernel.Change) {
 	return left
 }
 
-// Configure takes another configuration, whose paths are those that there are. All routes are to
-// be learned once more where its locators are others.
-func (p *Planner) Configure(c *config.Server) {
+// Configure takes another configuration, whose paths are those that there are. The routes of the
+// distinguishers that it returns are to be learned once more, and all routes where the locators
+// are others.
+func (p *Planner) Configure(c *config.Server) (further []srv6.RouteDistinguisher) {
 	p.config = c
+	further = p.knowBorders()
 	for i := range c.Paths {
 		if state := p.paths[c.Paths[i].Name]; state != nil {
 			state.config = &c.Paths[i]
 		}
 	}
+	return further
 }

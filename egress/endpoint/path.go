@@ -34,8 +34,10 @@ type path struct {
 	marker netip.Prefix
 	// port is the state of the port that the path's packets leave by, nil where its border
 	// says nothing of it.
-	port  *port.State
-	count counts
+	port *port.State
+	// portStripped: its border has sent the state, and it has not come here.
+	portStripped bool
+	count        counts
 	// refused are announced beyond the limit, strange with a SID outside the locators or
 	// a foreign target.
 	refused, strange map[netip.Prefix]struct{}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -32,10 +33,28 @@ func (p *Planner) preparePlain(main *fib.Table) {
 		main: main, addresses: make(map[netip.Addr][]netip.Addr),
 		itself: make(map[srv6.RouteDistinguisher]netip.Addr),
 	}
+	p.knowBorders()
+}
+
+// knowBorders takes the borders of the configuration's paths. It returns the distinguishers that
+// stand for further ones.
+func (p *Planner) knowBorders() (further []srv6.RouteDistinguisher) {
+	gone := maps.Clone(p.plain.itself)
 	for i := range p.config.Paths {
 		border := p.config.Paths[i].Border
-		p.plain.itself[srv6.NewRouteDistinguisher(border, srv6.ItselfNumber)] = border
+		rd := srv6.NewRouteDistinguisher(border, srv6.ItselfNumber)
+		delete(gone, rd)
+		if _, known := p.plain.itself[rd]; !known {
+			p.plain.itself[rd] = border
+			further = append(further, rd)
+		}
 	}
+	for rd, border := range gone {
+		delete(p.plain.itself, rd)
+		delete(p.plain.addresses, border)
+		p.plain.changed = true
+	}
+	return further
 }
 
 // learnedItself takes routes to a border's own addresses.

@@ -21,6 +21,9 @@ type Options struct {
 	Anchor func(border netip.Addr) string
 	// Main mirrors the main table, which plain packets follow; nil: their path is unknown.
 	Main *fib.Table
+	// Dead returns why packets to a SID are known to be lost, nil where they are not; nil: it is
+	// never known.
+	Dead func(sid netip.Addr) error
 }
 
 // Planner turns VPN routes into kernel changes. It does no I/O and is not safe for
@@ -59,7 +62,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 			continue
 		}
 		p.pool.Use(r.Nexthop)
-		state.noteSID(r.Prefix, object.SID)
+		p.noteSID(state, r.Prefix, object.SID)
 		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
 	}
 	p.pool.Prune()
@@ -103,6 +106,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		if prefix == marker(event.Route.Service.SID) {
 			state.lost, state.marker = false, prefix
 			state.port = p.portOf(event.Route)
+			state.portStripped = state.port == nil && event.Route.HasTarget(srv6.PortTarget(state.config.Border))
 			continue
 		}
 		was, _ := state.routes.Get(prefix)
@@ -116,7 +120,17 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		state.enqueue(prefix, was, now)
 	}
 	if len(event.Prefixes) > 0 {
-		state.noteSID(event.Prefixes[0], event.Route.Service.SID)
+		p.noteSID(state, event.Prefixes[0], event.Route.Service.SID)
+	}
+}
+
+// noteSID notes the SID of a route. Whether packets to another one than before are lost must be
+// known before the first one is sent.
+func (p *Planner) noteSID(state *path, prefix netip.Prefix, sid netip.Addr) {
+	before := state.anySID()
+	state.noteSID(prefix, sid)
+	if now := state.anySID(); now != before && p.opts.Dead != nil {
+		state.dead = p.opts.Dead(now)
 	}
 }
 
@@ -125,7 +139,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
 		if state.marker.IsValid() && slices.Contains(event.Prefixes, state.marker) {
-			state.lost, state.port = true, nil
+			state.lost, state.port, state.portStripped = true, nil, false
 		}
 		p.withdraw(state, event.Prefixes)
 	}

@@ -57,6 +57,10 @@ func (p *Planner) View(name string) (View, bool) {
 	if state.blocked != nil || state.dead != nil && !state.lost && state.routes.Len() > 0 {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
 	}
+	if state.portStripped {
+		v.Problems = append(v.Problems, fmt.Sprintf("path %s: a reflector takes the large communities (RFC 8092) off its routes, by which border %s "+
+			"reports the state of the port, so that its capacity and price do not count: have the reflector pass them on", name, state.config.Border))
+	}
 	if refused := len(state.refused); refused > 0 {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %d routes beyond limits.routes_per_path (%d) are refused",
 			name, refused, p.config.Limits.RoutesPerPath))

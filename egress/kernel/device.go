@@ -59,13 +59,15 @@ func (a *Applier) EnsureVRF(ctx context.Context, name string, table uint32) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := a.ensureDevice(name, func(b *rtnl.Batch) {
-		kind(b, "vrf", func() { b.Uint32(vrfTable, table) })
-	})
+	err := a.ensureDevice(name, func(b *rtnl.Batch) { describeVRF(b, table) })
 	if err != nil {
 		return fmt.Errorf("making VRF device %q for table %d: %w", name, table, err)
 	}
 	return a.setUp(name, 0)
+}
+
+func describeVRF(b *rtnl.Batch, table uint32) {
+	kind(b, "vrf", func() { b.Uint32(vrfTable, table) })
 }
 
 // EnsurePair makes sure that there is a veth pair of this name that is up, with name+"p" as
@@ -131,12 +133,17 @@ func (a *Applier) ensureDevice(name string, describe func(*rtnl.Batch)) error {
 		return err
 	}
 	var b rtnl.Batch
+	newDevice(&b, name, a.protocol, describe)
+	return only(a.urgent.Do(&b))
+}
+
+// newDevice appends the request for a device that is not there yet.
+func newDevice(b *rtnl.Batch, name string, protocol uint8, describe func(*rtnl.Batch)) {
 	b.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, make([]byte, linkHeaderSize)...)
 	b.String(unix.IFLA_IFNAME, name)
-	b.Uint32(unix.IFLA_GROUP, uint32(a.protocol))
-	describe(&b)
+	b.Uint32(unix.IFLA_GROUP, uint32(protocol))
+	describe(b)
 	b.End()
-	return only(a.urgent.Do(&b))
 }
 
 // setUp sets a device up, with no address of its own and the given MTU unless 0.

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -40,7 +41,7 @@ type State uint8
 
 // The states.
 const (
-	// Unknown: it has not answered yet, and is not judged.
+	// Unknown: it has never answered, and is not judged. Not all SIDs can answer.
 	Unknown State = iota
 	// Alive: it answers.
 	Alive
@@ -53,8 +54,8 @@ func (s State) String() string { return [...]string{"unknown", "up", "down"}[s] 
 
 // Target is a SID to watch.
 type Target struct {
-	Border netip.Addr
-	SID    netip.Addr
+	Border netip.Addr `json:"border"`
+	SID    netip.Addr `json:"sid"`
 }
 
 // Monitor watches SIDs. It is not safe for concurrent use.
@@ -62,6 +63,10 @@ type Monitor struct {
 	config  Config
 	borders map[netip.Addr]*border
 	sids    map[netip.Addr]*sid
+	// answering has the borders of the SIDs that have ever answered.
+	answering map[netip.Addr]netip.Addr
+	// former are the SIDs that were dead in a former run, and are not watched yet.
+	former map[netip.Addr]bool
 	// awake is the time that has counted so far, and last that of the last tick.
 	awake time.Duration
 	last  time.Time
@@ -69,6 +74,7 @@ type Monitor struct {
 
 // border has the SIDs of one border router.
 type border struct {
+	addr netip.Addr
 	sids []*sid
 	next int // of the turn
 	// answered is when one of them last did, and asked counts probes since.
@@ -94,7 +100,53 @@ type sid struct {
 
 // New returns a monitor of nothing.
 func New(c Config) *Monitor {
-	return &Monitor{config: c, borders: make(map[netip.Addr]*border), sids: make(map[netip.Addr]*sid)}
+	return &Monitor{
+		config: c, borders: make(map[netip.Addr]*border), sids: make(map[netip.Addr]*sid),
+		answering: make(map[netip.Addr]netip.Addr), former: make(map[netip.Addr]bool),
+	}
+}
+
+// Memory is the part of a monitor's knowledge that outlives it.
+type Memory struct {
+	// Answering are those that have ever answered: their silence means that they are dead.
+	Answering []Target `json:"answering"`
+	// Dead are the SIDs that are dead now.
+	Dead []netip.Addr `json:"dead"`
+}
+
+// Remember takes what a former monitor knew. Its dead SIDs must answer for the hold.
+func (m *Monitor) Remember(k Memory) {
+	for _, t := range k.Answering {
+		m.answering[t.SID] = t.Border
+	}
+	for _, sid := range k.Dead {
+		m.former[sid] = true
+	}
+}
+
+// Memory returns what another monitor can take, sorted.
+func (m *Monitor) Memory() Memory {
+	dead := maps.Clone(m.former)
+	for addr, s := range m.sids {
+		if s.state == Dead {
+			dead[addr] = true
+		}
+	}
+	k := Memory{Dead: slices.SortedFunc(maps.Keys(dead), netip.Addr.Compare)}
+	for _, sid := range slices.SortedFunc(maps.Keys(m.answering), netip.Addr.Compare) {
+		k.Answering = append(k.Answering, Target{Border: m.answering[sid], SID: sid})
+	}
+	return k
+}
+
+// Configure takes another configuration. States stay.
+func (m *Monitor) Configure(c Config) {
+	for _, b := range m.borders {
+		if b.hold == m.config.Hold {
+			b.hold = c.Hold
+		}
+	}
+	m.config = c
 }
 
 // Watch sets the SIDs to watch. Those that are left out are forgotten.
@@ -117,13 +169,17 @@ func (m *Monitor) Watch(targets []Target) {
 func (m *Monitor) add(t Target) {
 	b := m.borders[t.Border]
 	if b == nil {
-		b = &border{hold: m.config.Hold}
+		b = &border{addr: t.Border, hold: m.config.Hold}
 		m.borders[t.Border] = b
 	}
 	if len(b.sids) == 0 {
 		b.answered, b.asked = m.awake, 0
 	}
 	s := &sid{addr: t.SID, border: b}
+	if m.former[t.SID] {
+		s.state, s.since = Dead, -1
+		delete(m.former, t.SID)
+	}
 	m.sids[t.SID] = s
 	b.sids = append(b.sids, s)
 }
@@ -154,8 +210,10 @@ func (m *Monitor) judge(b *border) {
 	died := false
 	for _, s := range b.sids {
 		alone := s.asked >= m.config.Lost && m.awake-s.first >= silence
+		_, answered := m.answering[s.addr]
+		due := s.state == Alive || s.state == Unknown && answered
 		switch {
-		case s.state == Alive && (silent || alone):
+		case due && (silent || alone):
 			s.state, s.since = Dead, -1
 			died = true
 		case s.state == Dead && (silent || alone):
@@ -219,6 +277,7 @@ func (m *Monitor) Answered(addr netip.Addr, rtt time.Duration) {
 	if s == nil {
 		return
 	}
+	m.answering[addr] = s.border.addr
 	s.border.answered, s.border.asked = m.awake, 0
 	s.asked = 0
 	if s.rtt = (7*s.rtt + rtt) / 8; s.state == Unknown || s.rtt == 0 {
@@ -244,7 +303,10 @@ type View struct {
 // View returns the liveness of a SID.
 func (m *Monitor) View(addr netip.Addr) View {
 	s := m.sids[addr]
-	if s == nil {
+	switch {
+	case s == nil && m.former[addr]:
+		return View{State: Dead}
+	case s == nil:
 		return View{}
 	}
 	v := View{State: s.state, RTT: s.rtt}

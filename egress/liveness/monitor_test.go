@@ -263,3 +263,50 @@ func TestForgottenTargets(t *testing.T) {
 		t.Error("a SID that is back is not alive")
 	}
 }
+
+// Silence counts from the beginning for SIDs that a former monitor knew.
+func TestMemory(t *testing.T) {
+	border := netip.AddrFrom4([4]byte{192, 0, 2, 0})
+	sid, other := sidOf(0, 0), sidOf(0, 1)
+	both := []Target{{border, sid}, {border, other}}
+	for _, test := range []struct {
+		name   string
+		memory Memory
+		silent bool
+		want   [3]State // at once, after the first 300 ms, and after two seconds more in which it answers
+	}{
+		{"nothing is known of a silent SID", Memory{}, true, [3]State{Unknown, Unknown, Alive}},
+		{"it answered", Memory{Answering: both}, true, [3]State{Unknown, Dead, Alive}},
+		{"it answered, and does still", Memory{Answering: both}, false, [3]State{Unknown, Alive, Alive}},
+		{"another SID of its border answered", Memory{Answering: both[1:]}, true, [3]State{Unknown, Unknown, Alive}},
+		{"it was dead", Memory{Dead: []netip.Addr{sid, other}}, true, [3]State{Dead, Dead, Alive}},
+		{"it was dead, and answers", Memory{Dead: []netip.Addr{sid, other}}, false, [3]State{Dead, Dead, Alive}},
+	} {
+		w := newNetwork(t, 0, 0)
+		w.monitor.Remember(test.memory)
+		for _, s := range test.memory.Dead {
+			if w.monitor.View(s).State != Dead {
+				t.Errorf("%s: a SID that is not watched yet is %s", test.name, w.monitor.View(s).State)
+			}
+		}
+		w.monitor.Watch(both)
+		w.silent[sid], w.silent[other] = test.silent, test.silent
+		var got [3]State
+		got[0] = w.monitor.View(sid).State
+		for range 6 {
+			w.tick(interval)
+		}
+		got[1] = w.monitor.View(sid).State
+		w.silent = map[netip.Addr]bool{}
+		for range 40 {
+			w.tick(interval)
+		}
+		got[2] = w.monitor.View(sid).State
+		if got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+		if m := w.monitor.Memory(); !slices.Equal(m.Answering, both) || len(m.Dead) != 0 {
+			t.Errorf("%s: the next one would know %+v", test.name, m)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +28,7 @@ func (n *NS) Start(name string, args ...string) *exec.Cmd {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
+	if err := startForLife(cmd); err != nil {
 		cancel()
 		n.tb.Fatalf("starting %s in namespace %s: %s", name, n.Name, err)
 	}
@@ -39,6 +41,27 @@ func (n *NS) Start(name string, args ...string) *exec.Cmd {
 	})
 	return cmd
 }
+
+// startForLife starts a command on a thread that lives as long as this process. The kernel sends
+// the signal of Pdeathsig when that thread ends, and Go ends threads that are left locked.
+func startForLife(cmd *exec.Cmd) error {
+	starting.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for start := range starts {
+				start()
+			}
+		}()
+	})
+	result := make(chan error)
+	starts <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+var (
+	starting sync.Once
+	starts   = make(chan func())
+)
 
 // Run runs a command inside to its end, gives its output, and fails the test if the
 // command does.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // current names the namespace of the calling thread.
@@ -112,6 +113,27 @@ func TestNamespaceAndProcessesAreGoneAfterTheTest(t *testing.T) {
 	}
 	if sleep.ProcessState == nil {
 		t.Error("the process that Start started has not ended")
+	}
+}
+
+// A process must not end with the thread on which its start was asked for.
+func TestProcessesOutliveThreads(t *testing.T) {
+	RequireRoot(t)
+	ns := New(t, "thread")
+	var sleep *exec.Cmd
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		sleep = ns.Start("sleep", "1000")
+	}()
+	<-ended
+	exited := make(chan struct{})
+	go func() { sleep.Process.Wait(); close(exited) }()
+	select {
+	case <-exited:
+		t.Error("the process has ended with the thread")
+	case <-time.After(time.Second / 2): // nothing says that a thread is gone
 	}
 }
 

@@ -53,6 +53,12 @@ func NewBill(commit float64, day int) *Bill {
 	return b
 }
 
+// setTerms takes another commitment and another first day of the month.
+func (b *Bill) setTerms(commit float64, day int) {
+	b.commit, b.day = commit, day
+	b.count()
+}
+
 // Observe takes the rate over the last `lasted`, in bit/s. It returns whether an interval has
 // ended.
 func (b *Bill) Observe(now time.Time, lasted time.Duration, rate float64) (ended bool) {

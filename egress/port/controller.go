@@ -81,6 +81,15 @@ func NewController(limits Limits, level int) *Controller {
 	return &Controller{limits: limits, level: min(max(level, 0), maxLevel), patience: minPatience}
 }
 
+// Limit sets other limits, and a limit that is `scale` times the former one. The level goes on
+// from where it is, and loads are measured anew.
+func (c *Controller) Limit(limits Limits, scale float64) {
+	c.limits = limits
+	c.step /= scale
+	c.buckets, c.sum, c.seconds, c.steps = c.buckets[:0], 0, 0, 0
+	c.tooHigh, c.patience = 0, minPatience
+}
+
 // Shares are the clients that may be on the port.
 func (c *Controller) Shares() Shares { return sharesOf(c.level) }
 

@@ -43,6 +43,23 @@ func New(c Config) *Port {
 	return p
 }
 
+// Configure takes another configuration. The clients that the port admits and the month's
+// rates stay; a bill begins where the port had none.
+func (p *Port) Configure(c Config) {
+	p.full.Limit(CapacityLimits(c.Fill), c.Capacity/p.config.Capacity)
+	switch {
+	case !c.Percentile:
+		p.dear, p.bill = nil, nil
+	case p.bill == nil:
+		fresh := New(c)
+		p.dear, p.bill = fresh.dear, fresh.bill
+	default:
+		p.bill.setTerms(c.Commit, c.Day)
+		p.dear.Limit(billLimits, 1)
+	}
+	p.config = c
+}
+
 // Observe takes the rate at which packets have left over the last `lasted`, in bit/s. It
 // returns whether an interval of the bill has ended, which is to be saved.
 func (p *Port) Observe(now time.Time, lasted time.Duration, rate float64) (ended bool) {

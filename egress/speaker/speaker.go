@@ -45,7 +45,7 @@ type Speaker struct {
 	opened     map[string]*openedSession
 	mirror     mirror
 	barring    barring
-	// station is where routers report sessions of theirs, nil for none.
+	// station is where routers report sessions of theirs.
 	station *bmp.Station
 }
 
@@ -113,20 +113,25 @@ func (s *Speaker) start() error {
 			return err
 		}
 	}
-	if s.station != nil {
-		s.run(s.station.Run)
-	}
+	s.run(s.station.Run)
 	return nil
 }
 
 // listenForRouters opens the BMP station. Routers are accepted once all peers are known.
 func (s *Speaker) listenForRouters() (err error) {
-	if len(s.config.Monitor.Listen) > 0 {
-		config := s.config.Monitor
-		config.Logger = s.config.Logger
-		s.station, err = bmp.Listen(s.ctx, config)
-	}
+	config := s.config.Monitor
+	config.Logger = s.config.Logger
+	s.station, err = bmp.Listen(s.ctx, config)
 	return err
+}
+
+// SetMonitor sets where routers report sessions of theirs, or leaves all as it is and fails.
+// Neighbours that need that must be removed before it ends, and added after it begins.
+func (s *Speaker) SetMonitor(c bmp.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Logger = s.config.Logger
+	return s.station.Configure(s.ctx, c)
 }
 
 // monitored is a neighbour whose routes come by BMP.
@@ -146,11 +151,11 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	if err := n.Validate(s.config.AS); err != nil {
 		return err
 	}
-	if n.Monitored && s.station == nil {
-		return fmt.Errorf("adding neighbour %q (%s): there is no address to wait for BMP routers on", n.Name, n.Address)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n.Monitored && !s.station.Waits() {
+		return fmt.Errorf("adding neighbour %q (%s): there is no address to wait for BMP routers on", n.Name, n.Address)
+	}
 	for _, other := range s.neighbors {
 		if other.Name == n.Name || other.Address == n.Address {
 			return fmt.Errorf("adding neighbour %q (%s): %q (%s) is there already", n.Name, n.Address, other.Name, other.Address)

@@ -3,6 +3,7 @@ package srv6
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -52,6 +53,13 @@ const ItselfNumber = 0
 // MainTarget is the target ROUTER_ID:0. It marks routes by which the border's main table
 // sends packets, too.
 func MainTarget(routerID netip.Addr) RouteTarget { return NewRouteTarget(routerID, ItselfNumber) }
+
+// portNumber is the number of no peer, either.
+const portNumber = math.MaxUint16
+
+// PortTarget is the target ROUTER_ID:65535. It marks a route whose large communities hold the
+// state of a port. A reflector cannot take it off without taking the route from everybody.
+func PortTarget(routerID netip.Addr) RouteTarget { return NewRouteTarget(routerID, portNumber) }
 
 // ParseRouteDistinguisher reads "192.0.2.1:7", "64500:7" or "4200000000:7".
 func ParseRouteDistinguisher(s string) (RouteDistinguisher, error) {

@@ -91,6 +91,33 @@ fn estimates_of_a_network_are_reported() {
 }
 
 #[test]
+fn the_reason_why_the_way_of_plain_packets_is_not_known_is_shown() {
+    let host = Host::new();
+    let agent = host.agent();
+    let server = host.server();
+    plain(&server);
+    let why = "the server's main table spreads them over borders 192.0.2.1 and 192.0.2.2";
+    agent.plain_is_unknown(why);
+    let known = eventually("the reason", || {
+        get(&[&server.url("/")]);
+        let known = server.admin_json("/v1/clients/127.0.0.1");
+        known["routes"][0]["plain_unknown"]
+            .is_string()
+            .then_some(known)
+    });
+    let routes = &known["routes"][0];
+    assert_eq!(routes["plain_unknown"], why, "{known:#}");
+    assert_eq!(routes["plain_is"], Value::Null, "{known:#}");
+    let admin = server.admin.to_string();
+    let output = hikyaku(&["explain", "127.0.0.1", "--admin", &admin]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains(&format!("which route plain takes is not known: {why}\n")),
+        "{text}"
+    );
+}
+
+#[test]
 fn routes_are_known_after_a_restart() {
     let host = Host::new();
     let agent = host.agent();

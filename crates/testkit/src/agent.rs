@@ -18,6 +18,7 @@ pub struct Agent {
 
 struct State {
     paths: [Value; 2],
+    best: Value,
     connections: Vec<UnixStream>,
     watchers: Vec<UnixStream>,
 }
@@ -44,6 +45,7 @@ impl Agent {
                 path("transit-a", "up", a, Self::ADDRESSES[0]),
                 path("transit-b", "up", b, Self::ADDRESSES[1]),
             ],
+            best: json!({"best": "transit-a"}),
             connections: Vec::new(),
             watchers: Vec::new(),
         }));
@@ -66,6 +68,16 @@ impl Agent {
         let mut state = self.state.lock().unwrap();
         state.paths[1]["state"] = how.into();
         let event = format!("event: path\ndata: {}\n\n", state.paths[1]);
+        state
+            .watchers
+            .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
+    }
+
+    /// Does not know any more which egress route plain packets take, and gives a reason.
+    pub fn plain_is_unknown(&self, why: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.best = json!({"best_unknown": why});
+        let event = "event: routes\ndata: {\"prefixes\": []}\n\n";
         state
             .watchers
             .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
@@ -102,7 +114,10 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
                 }
                 continue;
             }
-            Some("/v1/lookup") => lookup(&serde_json::from_slice(&body).unwrap()),
+            Some("/v1/lookup") => {
+                let best = state.lock().unwrap().best.clone();
+                lookup(&serde_json::from_slice(&body).unwrap(), &best)
+            }
             _ => json!({}),
         };
         let answer = answer.to_string();
@@ -114,15 +129,20 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
     }
 }
 
-fn lookup(request: &Value) -> Value {
+/// The answers to a request; `best` has the fields on the route that plain packets take.
+fn lookup(request: &Value, best: &Value) -> Value {
     let reach = |name: &str| {
         json!({"name": name, "state": "up", "prefix": "::/0", "local_pref": 100, "med": 0,
                "as_path": [64496, 64999]})
     };
     let paths = [reach("transit-a"), reach("transit-b")];
     let clients = request["clients"].as_array().unwrap().iter();
-    let of =
-        |client| json!({"client": client, "best": "transit-a", "paths": paths, "policies": []});
+    let of = |client| {
+        let mut answer = json!({"client": client, "paths": paths, "policies": []});
+        let fields = best.as_object().unwrap().clone();
+        answer.as_object_mut().unwrap().extend(fields);
+        answer
+    };
     json!({"lookups": clients.map(of).collect::<Vec<Value>>()})
 }
 

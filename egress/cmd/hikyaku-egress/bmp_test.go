@@ -65,6 +65,7 @@ const station = "2001:db8:6::1"
 // TestRoutesByBMP: the agent has no session with any transit. Its routes are those that the
 // border's own daemon has after its import policy.
 func TestRoutesByBMP(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		own  interface {
@@ -77,6 +78,7 @@ func TestRoutesByBMP(t *testing.T) {
 		{"GoBGP", &gobgp{}, "110 120"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			own := test.own
 			l := newLab(t)
 			for n := range l.transits {

@@ -116,6 +116,7 @@ func guideConfig(t *testing.T, section string) string {
 }
 
 func TestCheckOfABorder(t *testing.T) {
+	t.Parallel()
 	l := newCheckLab(t)
 	config := guideConfig(t, "5.")
 	l.try(config, []checkCase{
@@ -156,6 +157,7 @@ func TestCheckOfABorder(t *testing.T) {
 }
 
 func TestCheckOfSysctls(t *testing.T) {
+	t.Parallel()
 	l := newCheckLab(t)
 	config := strings.Replace(guideConfig(t, "5."), "[import]", "[kernel]\nset_sysctls = false\n[import]", 1)
 	l.ns.Run("sh", "-ec", "sysctl -w net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.eth0.seg6_enabled=1")
@@ -165,6 +167,7 @@ func TestCheckOfSysctls(t *testing.T) {
 }
 
 func TestCheckOfAServer(t *testing.T) {
+	t.Parallel()
 	l := newCheckLab(t)
 	config := guideConfig(t, "6.")
 	l.try(config, []checkCase{
@@ -176,6 +179,7 @@ func TestCheckOfAServer(t *testing.T) {
 }
 
 func TestCheckOfNetworkManagers(t *testing.T) {
+	t.Parallel()
 	l := newCheckLab(t)
 	config := guideConfig(t, "6.")
 	file := func(name, text string) {

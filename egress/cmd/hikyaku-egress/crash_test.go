@@ -15,6 +15,7 @@ import (
 // TestCrashOfServer kills the server's agent, lets routes change meanwhile, and
 // starts it again.
 func TestCrashOfServer(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	const other = "2001:db8:c::/47"
 	l.command(1, "announce "+other)
@@ -35,6 +36,7 @@ func TestCrashOfServer(t *testing.T) {
 // TestCrashOfBorder kills the border's agent, lets routes change meanwhile, and
 // starts it again.
 func TestCrashOfBorder(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	const other = "2001:db8:c::/47"
 	l.command(1, "announce "+other)
@@ -57,6 +59,7 @@ func TestCrashOfBorder(t *testing.T) {
 
 // TestCrashWhilePeerIsLost starts a border again whose peer went away meanwhile.
 func TestCrashWhilePeerIsLost(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.borderAgent.kill()
 	l.transits[1].cmd.Process.Kill()
@@ -100,6 +103,7 @@ func (l *lab) routes(n int) int {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	at := func(socket string, args ...string) string {
 		t.Helper()
@@ -137,6 +141,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestPoliciesSurvive(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	ctx := context.Background()
 	client := api.NewClient(l.serverAPI)

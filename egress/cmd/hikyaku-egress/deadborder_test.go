@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -68,6 +70,7 @@ func exchange(t *testing.T, conn net.Conn, size int) {
 
 // TestDeadBorder has a border lose all packets to its SIDs, while its BGP session stays up.
 func TestDeadBorder(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.probed()
 	conn := l.dialMarked(1)
@@ -102,6 +105,7 @@ func TestDeadBorder(t *testing.T) {
 // TestSmallHop has a link on the way to the border lose packets that the server's own link
 // takes. It does so without a message, before the start and while a connection is open.
 func TestSmallHop(t *testing.T) {
+	t.Parallel()
 	const room = 4 // more than its MTU, for a VLAN tag, does a veth device take
 	l := newLab(t)
 	l.border.IP("link set srv mtu 1550")
@@ -141,6 +145,7 @@ func problem(socket, text string) func() bool {
 
 // TestOthersChangeTheHost changes, beneath the agents, sysctls and links that they need.
 func TestOthersChangeTheHost(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.probed()
 	const file = "/proc/sys/net/ipv6/conf/srv/seg6_enabled"
@@ -172,6 +177,7 @@ func TestOthersChangeTheHost(t *testing.T) {
 // TestSilentPathOfAFormerRun starts a server again while no reflector is there. A path that
 // nobody announces is used as long as its SID answers.
 func TestSilentPathOfAFormerRun(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.serverAgent.kill()
 	l.reflector.IP("link set eth0 down")
@@ -187,6 +193,48 @@ func TestSilentPathOfAFormerRun(t *testing.T) {
 		p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(1))
 		return err == nil && p.State == api.Down && strings.Contains(p.Reason, "does not answer probes")
 	})
+}
+
+// TestStartBesideADeadBorder starts a server whose border lost all packets to its SIDs meanwhile,
+// and still announces them. In a former run they have answered.
+func TestStartBesideADeadBorder(t *testing.T) {
+	t.Parallel()
+	l := running(t)
+	l.probed()
+	remembers := func(text string) {
+		t.Helper()
+		l.eventually("the state directory has "+text, func() bool {
+			file, _ := os.ReadFile(filepath.Join(filepath.Dir(l.serverAPI), "server", "probes.json"))
+			return strings.Contains(string(file), text)
+		})
+	}
+	const border = `{"border":"192.0.2.1","sid":"2001:db8:b1:`
+	remembers(`"answering":[` + border + `1::"},` + border + `2::"}]`)
+	l.serverAgent.kill()
+	const lossy = "pref 1 iif srv to 2001:db8:b1::/48 blackhole"
+	l.border.IP("-6 rule add " + lossy)
+	l.startServer()
+	for n := range l.transits {
+		l.eventually("a dead border's "+path(n)+" is down", func() bool {
+			p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(n))
+			return err == nil && p.State == api.Down && p.Probe.State == "down" && p.Routes.IPv6 > 0
+		})
+	}
+	remembers(`"dead":["2001:db8:b1:1::","2001:db8:b1:2::"]`)
+	l.serverAgent.kill()
+	l.startServer()
+	l.eventually("the routes are there again", func() bool {
+		p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(0))
+		if err == nil && p.State != api.Down {
+			t.Fatalf("a path that was dead is %s after a crash: %s", p.State, p.Reason)
+		}
+		return err == nil && p.Routes.IPv6 > 0
+	})
+	l.border.IP("-6 rule del " + lossy)
+	for n := range l.transits {
+		l.eventually(path(n)+" is back", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
+		l.expectTransit(epe(n), n)
+	}
 }
 
 // TestNightlyBusyMachine keeps all CPUs of the server busy. That must not pass for a border's

@@ -12,6 +12,7 @@ const edgeVariable = "HIKYAKU_EDGE_SERVER"
 // TestIPv4ClientsOfTheEdgeServer has the edge server pin each of two egress routes for a client
 // over IPv4 and HTTPS, on a socket that takes both families.
 func TestIPv4ClientsOfTheEdgeServer(t *testing.T) {
+	t.Parallel()
 	edge := os.Getenv(edgeVariable)
 	if edge == "" {
 		t.Skipf("SKIPPED: %s names no binary of the edge server (cargo build -p hikyaku)", edgeVariable)

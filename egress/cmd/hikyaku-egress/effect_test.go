@@ -11,6 +11,7 @@ import (
 // TestDrainTakesEffect prints how long after its request a border's drain is known
 // at the server, by BGP.
 func TestDrainTakesEffect(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	ctx, border := context.Background(), api.NewClient(l.borderAPI)
 	var took []time.Duration

@@ -19,6 +19,7 @@ import (
 // TestFlowsNameTheOutputThatCannotBeOpened: the error is for the operator, whichever of the
 // outputs it is and whatever was opened before it.
 func TestFlowsNameTheOutputThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ addresses = ["2001:db8:5::a1"]
 // TestEachFileOfRowsHasOneHeader: whoever reads a file knows the columns by its first line,
 // and takes every other line for a row.
 func TestEachFileOfRowsHasOneHeader(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "flows.csv")
 	const row = "2026-01-02T03:04:05.000Z,eth0,unknown-sid,,,,,,,1,100,1,100\n"
 	start := func() (write, end func()) {
@@ -136,6 +138,7 @@ func TestEachFileOfRowsHasOneHeader(t *testing.T) {
 
 // TestPipesHaveOneHeader: a pipe looks empty however much was written to it.
 func TestPipesHaveOneHeader(t *testing.T) {
+	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -164,6 +167,7 @@ func TestPipesHaveOneHeader(t *testing.T) {
 
 // Values that a configuration may have can be had.
 func TestLimitsOfFlows(t *testing.T) {
+	t.Parallel()
 	if config.LargestMaxFlows != flows.LargestMaxFlows || config.ShortestIdle != flows.ShortestIdle {
 		t.Errorf("configured: %d flows, %v; FlowStats can: %d, %v",
 			config.LargestMaxFlows, config.ShortestIdle, flows.LargestMaxFlows, flows.ShortestIdle)

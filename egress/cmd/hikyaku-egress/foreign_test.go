@@ -25,6 +25,7 @@ func (l *lab) ours() string {
 // TestRemovalsByOthersAreUndone does to the agents' state what systemd-networkd does at
 // its restart: packets from an EPE address must take their path again, or none.
 func TestRemovalsByOthersAreUndone(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	before := l.ours()
 	for _, removal := range []struct {

@@ -81,14 +81,17 @@ func (l *guideLab) types(m *machine, text string) map[string]string {
 }
 
 func TestGuideWithFRR(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownFRR, transit: transitFRR, reflector: reflectorFRR, holder: "bgpd"})
 }
 
 func TestGuideWithBIRD(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownBIRD, transit: transitBIRD, reflector: reflectorBIRD, holder: "bird"})
 }
 
 func TestGuideWithGoBGPAsReflector(t *testing.T) {
+	t.Parallel()
 	testGuide(t, guideDaemons{own: ownFRR, transit: transitBIRD, reflector: reflectorGoBGP, holder: "bgpd"})
 }
 
@@ -125,6 +128,9 @@ func testGuide(t *testing.T, d guideDaemons) {
 	// The present daemon starts anew, as after an upgrade, and all sessions are as before.
 	l.restartOwn()
 	l.eventually("the present daemon has both sessions again", func() bool { return l.holds(d.holder, "2001:db8:a::2", "2001:db8:b::2") })
+	l.eventually("the border's plain way is by transit B again", func() bool {
+		return strings.Contains(l.border.run("ip -6 route get 2001:db9::7 || true"), "dev eth2")
+	})
 	if !l.holds("hikyaku-egress", "2001:db8:a::3") || l.holds(d.holder, "2001:db8:a::3") {
 		t.Errorf("after a restart of the present daemon the sessions are\n%s", l.border.run("ss -Htnp"))
 	}

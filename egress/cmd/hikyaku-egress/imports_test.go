@@ -92,6 +92,7 @@ func (l *lab) over() (names string) {
 // TestImportPolicy changes the RPKI and the operator's lists while both transits announce the
 // client's prefix: routes come and go, and no session ends.
 func TestImportPolicy(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("stayrtr"); err != nil {
 		t.Skipf("SKIPPED, no import policy with a real RPKI cache: %v (Debian's package stayrtr)", err)
 	}
@@ -163,6 +164,7 @@ func TestImportPolicy(t *testing.T) {
 
 // TestMaxPrefixesEndTheSession has a transit announce more than it may.
 func TestMaxPrefixesEndTheSession(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	text, err := os.ReadFile(l.borderConfig)
 	if err != nil {

@@ -36,6 +36,12 @@ martians = true
 name = "rr1"
 address = "2001:db8::53"
 local_address = "2001:db8::b1"
+[[port]]
+name = "a"
+number = 9
+interface = "eth1"
+capacity = "1Gbps"
+kind = "peering"
 [[peer]]
 name = "transit-a"
 number = 1
@@ -128,8 +134,9 @@ func (l *ipv4Lab) skipWithout(capability string) {
 	l.t.Helper()
 	var session string
 	l.eventually("the border has its session with the reflector", func() bool {
-		session = l.reflector.run("birdc -s /run/bird/bird.ctl show protocols all border1")
-		return strings.Contains(session, "Established")
+		out, err := l.reflector.command("birdc -s /run/bird/bird.ctl show protocols all border1").Output()
+		session = string(out)
+		return err == nil && strings.Contains(session, "Established")
 	})
 	if _, neighbour, _ := strings.Cut(session, "Neighbor capabilities"); !strings.Contains(neighbour, capability) {
 		l.t.Skipf("SKIPPED: the agents do not announce %q, without which BIRD reflects no IPv4 route", capability)
@@ -208,6 +215,7 @@ func TestIPv4ClientsThroughGoBGP(t *testing.T) { testIPv4(t, reflectorGoBGP, 150
 // BIRD reflects IPv4 with an IPv6 next hop only to neighbours that announce that they take it
 // (RFC 8950).
 func TestIPv4ClientsThroughBIRD(t *testing.T) {
+	t.Parallel()
 	testIPv4(t, func(l *guideLab, g guide) {
 		reflectorBIRD(l, g)
 		l.needsExtendedNextHop = true
@@ -228,6 +236,12 @@ func testIPv4(t *testing.T, reflector func(*guideLab, guide), inside int) {
 		l.expect("by the EPE address of "+name, fmt.Sprintf("10.5.0.%d:8000", 201+n), n)
 	}
 	l.expect("plain", "10.5.0.1:8000", 1)
+
+	// The reflector passes the large communities on that hold the state of transit A's port.
+	l.eventually("the server has the state of the port", func() bool {
+		text := l.guideLab.server.run("hikyaku-egress paths --json")
+		return strings.Count(text, `"admitted"`) == 1 && strings.Contains(text, `"kind": "peering"`) && !strings.Contains(text, "RFC 8092")
+	})
 
 	// A crash, and the next start: pages go on in between.
 	border := l.guideLab.border
@@ -273,6 +287,7 @@ const rulesRemoved = "ip -4 rule flush protocol 200"
 
 // TestIPv4SurvivesRemovals removes what takes IPv4 to a peer, as other programs do.
 func TestIPv4SurvivesRemovals(t *testing.T) {
+	t.Parallel()
 	l := newIPv4Lab(t, reflectorFRR, 1600)
 	l.startBorder("auto")
 	l.startServer()

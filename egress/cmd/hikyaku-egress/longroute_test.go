@@ -69,8 +69,10 @@ func frrConfig(ordinary []string) string {
 // TestLongRouteOfARealPeer has real routers announce a route without room among ordinary
 // ones: those are used, and whatever else there is stays as it was.
 func TestLongRouteOfARealPeer(t *testing.T) {
+	t.Parallel()
 	for _, d := range peerDaemons {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			program, err := exec.LookPath(d.binary)
 			if err != nil {
 				t.Skipf("SKIPPED, long routes of %s are not tested: %v", d.name, err)

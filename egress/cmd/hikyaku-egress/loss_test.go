@@ -15,6 +15,7 @@ import (
 // TestInterfaceDown takes away the device that a peer is on. The kernel removes the
 // peer's routes then silently, and BGP would need its hold time to notice.
 func TestInterfaceDown(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.border.IP("link set t2 down")
 	l.eventually("the peer is out of use", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
@@ -27,6 +28,7 @@ func TestInterfaceDown(t *testing.T) {
 
 // TestServerInterfaceDown takes away the device that has the EPE addresses.
 func TestServerInterfaceDown(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.server.IP("link set eth0 down")
 	l.server.IP("link set eth0 up")
@@ -56,6 +58,7 @@ func TestNightlyLostReflector(t *testing.T) {
 
 // TestMarks moves packets by their mark, and leaves those to strangers alone.
 func TestMarks(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	mark := func() string {
 		return l.server.IP("-6 route get " + clientAddr + " mark 0x680002")
@@ -70,6 +73,7 @@ func TestMarks(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.command(0, "announce "+clientPrefix)
 	l.command(1, "announce "+clientPrefix)
@@ -106,6 +110,7 @@ func TestDryRun(t *testing.T) {
 // TestDryRunIsSilent makes a dry run of an agent that is a border router by itself, and
 // looks whether anybody hears of a route.
 func TestDryRunIsSilent(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	const own = "2001:db8:5::/48"
 	write(t, l.borderConfig, strings.Replace(fmt.Sprintf(borderTOML, l.borderAPI, t.TempDir()), "stale_time = \"20s\"", "stale_time = \"4s\"", 1)+`

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.toml"), filepath.Join(dir, "bad.toml")
 	write(t, good, `
@@ -106,6 +107,7 @@ func write(t *testing.T, file, text string) {
 }
 
 func TestHintsFit(t *testing.T) {
+	t.Parallel()
 	listening := func(key string, errno unix.Errno) error {
 		return fmt.Errorf("x: %w", &agent.ListenError{Key: key, Err: &net.OpError{Op: "listen", Err: errno}})
 	}

@@ -33,6 +33,7 @@ func (l *lab) withMPTCP(mode string) {
 
 // TestEndpoints follows the paths with the endpoints of the in-kernel path manager.
 func TestEndpoints(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.withMPTCP("kernel")
 	endpoint := func(n int) string {
@@ -62,6 +63,7 @@ func TestEndpoints(t *testing.T) {
 
 // TestUserspacePathManager switches the namespace's path manager over and back.
 func TestUserspacePathManager(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	sysctl := func(name string) string { return strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/"+name)) }
 	manager := func() string { return sysctl("pm_type") }
@@ -97,6 +99,7 @@ func TestUserspacePathManager(t *testing.T) {
 // TestEndpointsAfterACrash starts the server again with another configuration, which
 // must not leave clients with addresses that are the host's no more.
 func TestEndpointsAfterACrash(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	endpoints := func() string { return l.server.IP("mptcp endpoint show") }
 	limits := l.server.IP("mptcp limits show")
@@ -124,6 +127,7 @@ func TestEndpointsAfterACrash(t *testing.T) {
 
 // TestPathManagerAfterACrash starts the server again with MPTCP left alone.
 func TestPathManagerAfterACrash(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.withMPTCP("userspace")
 	l.serverAgent.kill()
@@ -151,6 +155,7 @@ func (l *lab) reconfigure(old, now string) {
 
 // TestDryRunOfMPTCP prints the settings, and sets nothing.
 func TestDryRunOfMPTCP(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.withMPTCP("kernel")
 	l.serverAgent.stop()

@@ -11,6 +11,7 @@ import (
 )
 
 func TestPathsAreTakenAndLeft(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	for n := range l.transits {
 		l.expectTransit(epe(n), n)
@@ -31,6 +32,7 @@ func TestPathsAreTakenAndLeft(t *testing.T) {
 }
 
 func TestStopLeavesNothing(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.borderAgent.stop()
 	l.eventually("servers leave the paths of a border that stops", func() bool { return l.state(l.serverAPI, path(0)) == api.Down })
@@ -42,6 +44,7 @@ func TestStopLeavesNothing(t *testing.T) {
 }
 
 func TestMetricsThatCannotBeServed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	text, err := os.ReadFile(l.serverConfig)
 	if err != nil {
@@ -80,6 +83,7 @@ func expectNothing(t *testing.T, name string, ns *netnstest.NS) {
 }
 
 func TestLostPeer(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	l.transits[1].cmd.Process.Kill()
 	l.eventually("the server leaves the path of a lost peer", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })

@@ -79,6 +79,7 @@ step end
 
 // TestDebianPackage builds the package of these agents twice, and lives through its life.
 func TestDebianPackage(t *testing.T) {
+	t.Parallel()
 	netnstest.RequireRoot(t)
 	for _, program := range []string{"dpkg", "dpkg-deb", "unshare", "adduser", "systemd-analyze", "man"} {
 		if _, err := exec.LookPath(program); err != nil {

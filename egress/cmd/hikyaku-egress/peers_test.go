@@ -9,6 +9,7 @@ import (
 )
 
 func TestPeersAreAddedByAPI(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	take, bring := without(t, l.borderConfig, "[[peer]]")
 	edit(t, l.borderConfig, take...)

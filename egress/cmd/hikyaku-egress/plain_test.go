@@ -146,8 +146,10 @@ func (l *lab) plain() string {
 // TestPlainFollowsTheBordersOwnRouting: transit1 has the longer AS path and the higher
 // LOCAL_PREF, which no EPE route shows.
 func TestPlainFollowsTheBordersOwnRouting(t *testing.T) {
+	t.Parallel()
 	for name, own := range map[string]routing{"FRR": &frr{}, "BIRD": &bird{}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			for n := range l.transits {
 				l.border.IP(fmt.Sprintf("addr add 2001:db8:a%d::3/64 dev t%[1]d nodad preferred_lft 0", n+1))

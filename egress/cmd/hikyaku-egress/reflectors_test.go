@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"hikyaku/egress/api"
@@ -91,6 +92,7 @@ func (l *lab) downs(socket string) (end func() []string) {
 // TestTwoReflectors loses one of two reflectors, and has it come back. A third one says
 // nothing all the time.
 func TestTwoReflectors(t *testing.T) {
+	t.Parallel()
 	ns := netnstest.New(t, "rr2")
 	l := newLab(t)
 	startSecond := l.withReflectors(ns)
@@ -137,4 +139,38 @@ func TestTwoReflectors(t *testing.T) {
 			t.Error("a session with a reflector that says nothing is up")
 		}
 	}
+}
+
+// TestReflectorWithoutLargeCommunities has a reflector take them off, by which servers get the
+// state of ports.
+func TestReflectorWithoutLargeCommunities(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const port = "[[port]]\nname = \"one\"\nnumber = 7\ninterface = \"t1\"\ncapacity = \"1Gbps\"\nprice = 2\n"
+	add(t, l.borderConfig, port)
+	l.run()
+	l.eventually("the server knows the port", func() bool { p := l.port(0); return p != nil && p.Number == 7 })
+	gobgp := func(line string) {
+		l.reflector.Run("gobgp", append([]string{"-u", "::1", "-p", "50051"}, strings.Fields(line)...)...)
+	}
+	gobgp("policy statement strip add action large-community remove ^64500:.*:.*$")
+	gobgp("policy add short strip")
+	gobgp("global policy import add short default accept")
+	reloaded := func(price string) {
+		t.Helper()
+		edit(t, l.borderConfig, "price = 2", "price = "+price, "price = 3", "price = "+price)
+		l.reload(l.borderAPI, "port one has other settings")
+	}
+	reloaded("3") // the state is sent again
+	stripped := problem(l.serverAPI, "path transit1: a reflector takes the large communities (RFC 8092) off")
+	l.eventually("the server reports the reflector", stripped)
+	if l.port(0) != nil || problem(l.serverAPI, "path transit2: a reflector")() {
+		t.Error("the port of a path is known, or missing for the path that has none")
+	}
+	if !l.ping(epe(0)) {
+		t.Error("the path does not work without the state of its port")
+	}
+	gobgp("global policy import del short")
+	reloaded("2")
+	l.eventually("the state comes again", func() bool { p := l.port(0); return p != nil && p.Price == 2 && !stripped() })
 }

@@ -49,6 +49,7 @@ func (l *lab) says(name string, command []string, want ...string) {
 
 // TestVRFThatTheKernelLacks demands VRF devices where there are none.
 func TestVRFThatTheKernelLacks(t *testing.T) {
+	t.Parallel()
 	l := refusing(t)
 	if out, err := l.border.Command(t.Context(), "ip", "link", "add", "probe", "type", "vrf", "table", "100").CombinedOutput(); err == nil {
 		t.Skip("SKIPPED, what is said of a kernel without VRF is not tested: this one has it")
@@ -63,6 +64,7 @@ func TestVRFThatTheKernelLacks(t *testing.T) {
 // TestWithoutPrivileges starts everything as a user without capabilities, and as root that
 // has lost the one.
 func TestWithoutPrivileges(t *testing.T) {
+	t.Parallel()
 	l := refusing(t)
 	l.allowNobody()
 	setpriv, err := exec.LookPath("setpriv")

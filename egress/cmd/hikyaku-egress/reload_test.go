@@ -62,6 +62,7 @@ func (l *lab) expectKept(socket string, before map[string]string, names ...strin
 }
 
 func TestReloadAddsAndRemoves(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	takePeer, bringPeer := without(t, l.borderConfig, "[[peer]]")
 	takePath, bringPath := without(t, l.serverConfig, "[[path]]")
@@ -117,6 +118,7 @@ func TestReloadAddsAndRemoves(t *testing.T) {
 }
 
 func TestReloadIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	takePeer, bringPeer := without(t, l.borderConfig, "[[peer]]")
 	edit(t, l.borderConfig, takePeer...)
@@ -162,6 +164,7 @@ func TestReloadIsRefusedAsAWhole(t *testing.T) {
 
 // A change of one peer closes no session but its own, and a change that needs no session none.
 func TestReloadChanges(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	before := l.sessions(l.borderAPI)
 	edit(t, l.borderConfig, "asn = 64602", "asn = 64602\nhold_time = '30s'")
@@ -224,6 +227,7 @@ func TestReloadChanges(t *testing.T) {
 
 // A step that the kernel refuses undoes those before it.
 func TestReloadThatTheKernelRefuses(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	take, bring := without(t, l.serverConfig, "[[path]]")
 	edit(t, l.serverConfig, take...)

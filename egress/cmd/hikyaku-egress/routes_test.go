@@ -9,6 +9,7 @@ import (
 )
 
 func TestRoutesAreExplained(t *testing.T) {
+	t.Parallel()
 	l := running(t)
 	client := netip.MustParsePrefix(clientPrefix)
 	l.command(1, "announce 2001:db8::/32")
@@ -62,6 +63,7 @@ func TestRoutesAreExplained(t *testing.T) {
 
 // Routes that are not used have their reason.
 func TestUnusedRoutesAreExplained(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	edit(t, l.serverConfig, `locators = ["2001:db8:b1::/48"]`, `locators = ["2001:db8:b9::/48"]`)
 	l.startBorder()

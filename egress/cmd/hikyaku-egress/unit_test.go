@@ -38,6 +38,7 @@ func settingLines(text string) (lines []string) {
 }
 
 func TestUnitIsRightForSystemd(t *testing.T) {
+	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skipf("SKIPPED, the unit is not checked: %v (Debian's package systemd)", err)
@@ -62,6 +63,7 @@ func TestUnitIsRightForSystemd(t *testing.T) {
 // TestUnitHasThePrivilegesThatAgentsNeed runs both agents as the unit does: as a user of no
 // power, with the unit's capabilities alone.
 func TestUnitHasThePrivilegesThatAgentsNeed(t *testing.T) {
+	t.Parallel()
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
 		t.Skipf("SKIPPED, the unit's privileges are not tried: %v (Debian's package util-linux)", err)

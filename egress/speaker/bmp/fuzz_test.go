@@ -22,6 +22,8 @@ func FuzzRouter(f *testing.F) {
 	six := bgp.RF_IPv6_UC
 	session := slices.Concat(encoded(f, initiation()), encoded(f, up(peerAddress, six)))
 	routes := encoded(f, monitored(postPolicy, peerAddress, announced(f, client)))
+	f.Add(slices.Concat(session, encoded(f, monitored(postPolicy|bmppacket.BMP_PEER_FLAG_TWO_AS, peerAddress, announced(f, client)))))
+	f.Add(slices.Concat(session, encoded(f, monitored(postPolicy|bmppacket.BMP_PEER_FLAG_TWO_AS, peerAddress, ofTwoBytes(announced(f, client))))))
 	end := encoded(f, bmppacket.NewBMPPeerDownNotification(header(0, peerAddress), 4, nil, nil))
 	f.Add(slices.Concat(session, routes, end, routes))
 	f.Add(slices.Concat(session, session, routes, encoded(f, bmppacket.NewBMPTermination(nil))))
@@ -34,7 +36,7 @@ func FuzzRouter(f *testing.F) {
 		s := &Station{config: Config{Logger: slog.New(slog.DiscardHandler)}, peers: make(map[key]*watched), routers: make(map[netip.Addr]*router)}
 		seen := &recorder{}
 		s.Add(Peer{Address: peerAddress, AS: peerAS, Families: []wire.Family{wire.IPv6Unicast}, Handler: seen})
-		r := &router{station: s, log: s.config.Logger, address: localhost, peers: make(map[key]*peer)}
+		r := &router{station: s, log: s.config.Logger, address: localhost, peers: make(map[key]*peer), reported: make(map[key]bool)}
 		in, ctx := bufio.NewReader(bytes.NewReader(input)), context.Background()
 		var buffer []byte
 		for {

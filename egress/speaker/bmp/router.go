@@ -29,6 +29,8 @@ type router struct {
 	begun   bool // its Initiation came
 	// peers are those that it reports as up and that are configured.
 	peers map[key]*peer
+	// reported are all that it reports as up; the station's lock guards them.
+	reported map[key]bool
 	// last is the peer whose updates are gathered.
 	last *peer
 }
@@ -155,6 +157,7 @@ func (r *router) down(ctx context.Context, k key, body []byte) error {
 		cause = session.EndNotification
 	}
 	r.end(ctx, k, session.End{Cause: cause, Reason: reason})
+	r.station.gone(k, r)
 	return nil
 }
 
@@ -172,7 +175,7 @@ func (r *router) monitoring(ctx context.Context, p *peer, h bmp.BMPPeerHeader, b
 				"configure it to monitor them post-policy", "peer", p.Address)
 		}
 		return nil
-	case h.Flags&bmp.BMP_PEER_FLAG_TWO_AS != 0:
+	case h.Flags&bmp.BMP_PEER_FLAG_TWO_AS != 0 && !hasFourByteASes(update):
 		return fmt.Errorf("routes of peer %s have AS numbers of two bytes, which are not taken (RFC 6793)", p.Address)
 	}
 	p.postPolicy = true
@@ -196,7 +199,7 @@ func (r *router) flush(ctx context.Context) {
 }
 
 func (r *router) handOver(ctx context.Context, p *peer, u *wire.Update) {
-	if u != nil {
+	if u != nil && r.station.isWanted(p.watched) {
 		p.Handler.Update(ctx, u)
 	}
 }
@@ -212,7 +215,9 @@ func (r *router) end(ctx context.Context, k key, end session.End) {
 		r.last = nil
 	}
 	delete(r.peers, k)
-	p.Handler.Ended(end)
+	if r.station.isWanted(p.watched) {
+		p.Handler.Ended(end)
+	}
 	r.station.release(p.watched)
 }
 
@@ -226,6 +231,8 @@ func (r *router) lost(ctx context.Context, why error) {
 			continue
 		}
 		r.end(ctx, k, session.End{Cause: session.EndConnection, Reason: fmt.Sprintf("BMP router %s: %s", r.address, why)})
-		p.Handler.Failed(ctx, fmt.Sprintf("BMP router %s is not connected", r.address))
+		if r.station.isWanted(p.watched) {
+			p.Handler.Failed(ctx, fmt.Sprintf("BMP router %s is not connected", r.address))
+		}
 	}
 }

@@ -43,11 +43,13 @@ type Peer struct {
 
 // Station waits for routers.
 type Station struct {
+	mu        sync.Mutex
 	config    Config
-	listeners []net.Listener
-
-	mu    sync.Mutex
-	peers map[key]*watched
+	listeners map[netip.AddrPort]net.Listener
+	// run begins to accept routers, nil before [Station.Run].
+	run    func(net.Listener)
+	closed bool
+	peers  map[key]*watched
 	// routers are the present connections, by the routers' addresses.
 	routers map[netip.Addr]*router
 }
@@ -63,48 +65,123 @@ type watched struct {
 	Peer
 	// by is the router that reports it as up, nil while none does.
 	by *router
+	// removed: it is not to be notified any more.
+	removed bool
 }
 
 // Listen opens the station's addresses. [Station.Run] then accepts routers.
 func Listen(ctx context.Context, c Config) (*Station, error) {
-	s := &Station{config: c, peers: make(map[key]*watched), routers: make(map[netip.Addr]*router)}
-	third := c.Dead / 3
-	listen := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: third, Interval: max(third/2, time.Second), Count: 4}}
-	for _, address := range c.Listen {
-		l, err := listen.Listen(ctx, "tcp", address.String())
-		if err != nil {
-			s.Close()
-			return nil, fmt.Errorf("waiting for BMP routers on %s: %w", address, err)
-		}
-		s.listeners = append(s.listeners, l)
+	s := &Station{
+		listeners: make(map[netip.AddrPort]net.Listener), peers: make(map[key]*watched), routers: make(map[netip.Addr]*router),
+	}
+	if err := s.Configure(ctx, c); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
+// Configure takes another configuration, or leaves everything as it is and fails. It ends the
+// connections of routers that are none of the configuration's, and of all where it has no
+// address to wait on.
+func (s *Station) Configure(ctx context.Context, c Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opened, err := s.open(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	s.config = c
+	for address, l := range s.listeners {
+		if !slices.Contains(c.Listen, address) {
+			l.Close()
+			delete(s.listeners, address)
+		}
+	}
+	for address, l := range opened {
+		s.listeners[address] = l
+		if s.run != nil {
+			s.run(l)
+		}
+	}
+	for address, r := range s.routers {
+		if len(c.Listen) == 0 || !slices.Contains(c.Routers, address) {
+			r.conn.Close()
+			continue
+		}
+		_ = r.conn.SetKeepAliveConfig(c.keepAlive()) // fails where it has just ended
+	}
+	return nil
+}
+
+// open opens the addresses that are not open yet, all or none.
+func (s *Station) open(ctx context.Context, addresses []netip.AddrPort) (map[netip.AddrPort]net.Listener, error) {
+	opened := make(map[netip.AddrPort]net.Listener)
+	for _, address := range addresses {
+		if s.listeners[address] != nil {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address.String())
+		if err != nil {
+			for _, l := range opened {
+				l.Close()
+			}
+			return nil, fmt.Errorf("waiting for BMP routers on %s: %w", address, err)
+		}
+		opened[address] = l
+	}
+	return opened, nil
+}
+
+// keepAlive finds a router that TCP does not reach.
+func (c Config) keepAlive() net.KeepAliveConfig {
+	third := c.Dead / 3
+	return net.KeepAliveConfig{Enable: true, Idle: third, Interval: max(third/2, time.Second), Count: 4}
+}
+
 // Addresses are those that the station waits on.
 func (s *Station) Addresses() (list []netip.AddrPort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, l := range s.listeners {
 		list = append(list, l.Addr().(*net.TCPAddr).AddrPort())
 	}
 	return list
 }
 
-// Add takes a peer. It must be there before routers report it: they do so once.
+// Waits reports whether routers can connect at all.
+func (s *Station) Waits() bool { return len(s.settings().Listen) > 0 }
+
+// Add takes a peer. Routers report peers once: one that has reported it already is cut off, so
+// that it connects again.
 func (s *Station) Add(p Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.peers[key{p.Address.WithZone(""), p.AS}] = &watched{Peer: p}
+	k := key{p.Address.WithZone(""), p.AS}
+	s.peers[k] = &watched{Peer: p}
+	for _, r := range s.routers {
+		if r.reported[k] {
+			r.log.Info("a BMP router is cut off, so that it reports a peer again", "peer", p.Address)
+			r.conn.Close()
+		}
+	}
 }
 
 // Remove forgets a peer.
 func (s *Station) Remove(p Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.peers, key{p.Address.WithZone(""), p.AS})
+	k := key{p.Address.WithZone(""), p.AS}
+	if m := s.peers[k]; m != nil {
+		m.removed = true
+	}
+	delete(s.peers, k)
 }
 
 // Close ends waiting. Connections end with the context of [Station.Run].
 func (s *Station) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	for _, l := range s.listeners {
 		l.Close()
 	}
@@ -112,12 +189,22 @@ func (s *Station) Close() {
 
 // Run serves routers until ctx ends.
 func (s *Station) Run(ctx context.Context) {
-	defer context.AfterFunc(ctx, s.Close)()
 	s.failed(ctx, "no BMP router has connected yet")
 	var serving sync.WaitGroup
-	for _, l := range s.listeners {
+	s.mu.Lock()
+	s.run = func(l net.Listener) {
+		if s.closed {
+			l.Close()
+			return
+		}
 		serving.Go(func() { s.accept(ctx, l, &serving) })
 	}
+	for _, l := range s.listeners {
+		s.run(l)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.Close()
 	serving.Wait()
 }
 
@@ -128,12 +215,18 @@ func (s *Station) accept(ctx context.Context, l net.Listener, serving *sync.Wait
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // such as a lack of descriptors, which passes
-			s.config.Logger.Warn("accepting BMP routers", "error", err)
+			s.settings().Logger.Warn("accepting BMP routers", "error", err)
 			sleep(ctx, time.Second)
 			continue
 		}
 		serving.Go(func() { s.serve(ctx, conn.(*net.TCPConn)) })
 	}
+}
+
+func (s *Station) settings() Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -147,8 +240,9 @@ func sleep(ctx context.Context, d time.Duration) {
 func (s *Station) serve(ctx context.Context, conn *net.TCPConn) {
 	defer conn.Close()
 	address := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
-	log := s.config.Logger.With("bmp_router", address)
-	if !slices.Contains(s.config.Routers, address) {
+	c := s.settings()
+	log := c.Logger.With("bmp_router", address)
+	if !slices.Contains(c.Routers, address) {
 		log.Warn("a BMP connection is refused: its source is none of `bmp.routers`")
 		return
 	}
@@ -157,7 +251,7 @@ func (s *Station) serve(ctx context.Context, conn *net.TCPConn) {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })()
 	r := &router{
 		station: s, log: log, address: address, conn: conn, cancel: cancel,
-		peers: make(map[key]*peer), done: make(chan struct{}),
+		peers: make(map[key]*peer), reported: make(map[key]bool), done: make(chan struct{}),
 	}
 	defer close(r.done)
 	if !s.replace(ctx, r) {
@@ -184,6 +278,7 @@ func (s *Station) replace(ctx context.Context, r *router) bool {
 		former := s.routers[r.address]
 		if former == nil {
 			s.routers[r.address] = r
+			_ = r.conn.SetKeepAliveConfig(s.config.keepAlive()) // fails where it has just ended
 			s.mu.Unlock()
 			return true
 		}
@@ -217,6 +312,7 @@ func (s *Station) failed(ctx context.Context, reason string) {
 func (s *Station) claim(k key, r *router) *watched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r.reported[k] = true
 	m := s.peers[k]
 	if m == nil || m.by != nil && m.by != r {
 		return nil
@@ -229,4 +325,18 @@ func (s *Station) release(m *watched) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.by = nil
+}
+
+// gone notes that a router reports a peer no more.
+func (s *Station) gone(k key, r *router) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(r.reported, k)
+}
+
+// isWanted reports whether a peer is configured still.
+func (s *Station) isWanted(m *watched) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !m.removed
 }

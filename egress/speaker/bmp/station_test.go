@@ -176,6 +176,13 @@ func announced(t testing.TB, prefixes ...string) *bgp.BGPMessage {
 	}, nil)
 }
 
+// ofTwoBytes has the AS numbers of an UPDATE take two bytes each.
+func ofTwoBytes(m *bgp.BGPMessage) *bgp.BGPMessage {
+	m.Body.(*bgp.BGPUpdate).PathAttributes[1] = bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{
+		bgp.NewAsPathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint16{peerAS - 1, 1})})
+	return m
+}
+
 func withdrawn(t testing.TB, prefix string) *bgp.BGPMessage {
 	t.Helper()
 	nlri, err := bgp.NewIPAddrPrefix(netip.MustParsePrefix(prefix))
@@ -234,9 +241,12 @@ func TestRoutesOfARouter(t *testing.T) {
 		{"the router's end", []*bmp.BMPMessage{initiation(), up(peerAddress, six), bmp.NewBMPTermination(nil)},
 			[]string{"up [ipv6]", "down connection: BMP router 127.0.0.1: it ended the connection (Termination)", "none: BMP router 127.0.0.1 is not connected"}},
 		{"AS numbers of two bytes", []*bmp.BMPMessage{initiation(), up(peerAddress, six),
-			monitored(postPolicy|bmp.BMP_PEER_FLAG_TWO_AS, peerAddress, announced(t, client))},
+			monitored(postPolicy|bmp.BMP_PEER_FLAG_TWO_AS, peerAddress, ofTwoBytes(announced(t, client)))},
 			[]string{"down connection: BMP router 127.0.0.1: routes of peer 2001:db8:a::1 have AS numbers of two bytes, which are not taken (RFC 6793)",
 				"none: BMP router 127.0.0.1 is not connected"}},
+		{"AS numbers of four bytes that are said to have two, as by GoBGP", []*bmp.BMPMessage{initiation(), up(peerAddress, six),
+			monitored(postPolicy|bmp.BMP_PEER_FLAG_TWO_AS, peerAddress, announced(t, client))},
+			[]string{"up [ipv6]", "+" + client + " preference 110"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, r := started(t, localhost)
@@ -262,6 +272,82 @@ func TestConnectionsOfARouter(t *testing.T) {
 	}
 	second.Close()
 	r.await(t, "down connection: BMP router 127.0.0.1: it closed the connection", "none: BMP router 127.0.0.1 is not connected")
+}
+
+// isClosed waits until the station has closed a connection.
+func isClosed(t *testing.T, conn net.Conn) {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection stays open: %v", err)
+	}
+}
+
+func TestPeersThatComeAndGo(t *testing.T) {
+	s, r := started(t, localhost)
+	conn := connected(t, s)
+	other := netip.MustParseAddr("2001:db8:a::2")
+	send(t, conn, initiation(), up(other, bgp.RF_IPv6_UC), up(peerAddress, bgp.RF_IPv6_UC))
+	r.await(t, "up [ipv6]")
+	s.Remove(Peer{Address: peerAddress, AS: peerAS})
+	later := &recorder{}
+	s.Add(Peer{Address: other, AS: peerAS, Families: []wire.Family{wire.IPv6Unicast}, Handler: later})
+	isClosed(t, conn) // the router has reported the peer already
+	again := connected(t, s)
+	send(t, again, initiation(), up(other, bgp.RF_IPv6_UC), up(peerAddress, bgp.RF_IPv6_UC))
+	later.await(t, "up [ipv6]")
+	if said := r.list(); said[len(said)-1] != "up [ipv6]" {
+		t.Errorf("a removed peer's handler was notified of %q", said)
+	}
+	third := &recorder{}
+	s.Add(Peer{Address: netip.MustParseAddr("2001:db8:a::3"), AS: peerAS, Families: []wire.Family{wire.IPv6Unicast}, Handler: third})
+	send(t, again, monitored(postPolicy, other, announced(t, client)))
+	later.await(t, "+"+client+" preference 110") // nobody has reported the third
+}
+
+func TestStationIsConfiguredAnew(t *testing.T) {
+	s, r := started(t, localhost)
+	conn := connected(t, s)
+	send(t, conn, initiation(), up(peerAddress, bgp.RF_IPv6_UC))
+	r.await(t, "up [ipv6]")
+	former := s.settings()
+	second := netip.MustParseAddrPort("[::1]:0")
+	c := former
+	c.Listen, c.Dead = append(slices.Clone(c.Listen), second), 30*time.Second
+	if err := s.Configure(t.Context(), c); err != nil || len(s.Addresses()) != 2 {
+		t.Fatalf("a further address gives %v and %v", s.Addresses(), err)
+	}
+	wrong := c
+	wrong.Listen, wrong.Routers = []netip.AddrPort{netip.MustParseAddrPort("203.0.113.77:11019")}, nil
+	if err := s.Configure(t.Context(), wrong); err == nil || len(s.Addresses()) != 2 {
+		t.Errorf("an address of nobody gives %v and %v", s.Addresses(), err)
+	}
+	send(t, conn, monitored(postPolicy, peerAddress, announced(t, client)))
+	r.await(t, "+"+client+" preference 110")
+	c.Listen = []netip.AddrPort{second}
+	if err := s.Configure(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	send(t, conn, monitored(postPolicy, peerAddress, withdrawn(t, client)))
+	r.await(t, "-"+client) // the connection outlives the address that it came by
+	c.Routers = []netip.Addr{netip.IPv6Loopback()}
+	if err := s.Configure(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, "none: BMP router 127.0.0.1 is not connected")
+	isClosed(t, conn)
+	conn, err := net.Dial("tcp", s.Addresses()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send(t, conn, initiation(), up(peerAddress, bgp.RF_IPv6_UC))
+	r.await(t, "up [ipv6]")
+	c.Listen = nil
+	if err := s.Configure(t.Context(), c); err != nil || s.Waits() {
+		t.Errorf("without an address: %v, waits %v", err, s.Waits())
+	}
+	r.await(t, "none: BMP router ::1 is not connected")
 }
 
 func TestStrangersAreRefused(t *testing.T) {

@@ -32,6 +32,8 @@ pub struct RoutesExplanation {
     pub route: String,
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
     pub plain_is: Option<String>,
+    /// A clause on why the agent does not know that; `None` where it does or gives no reason.
+    pub plain_unknown: Option<String>,
     /// The experimental group.
     pub group: Group,
     /// A stable name of the reason.
@@ -88,6 +90,9 @@ pub struct KnownEgresses<'a> {
     pub present: EgressSet,
     /// The present egress routes that can be used, for clients that they reach.
     pub up: EgressSet,
+    /// A clause on why the agent does not know which egress route plain packets take; `None` where it
+    /// does or gives no reason.
+    pub plain_unknown: Option<&'a str>,
 }
 
 /// Explains the decision for a client and responses of a content class now. The arguments are those of
@@ -129,6 +134,7 @@ pub fn explain_routes(
         plain_is: candidates
             .plain_is
             .map(|egress| Route::Steered(egress).display(names).to_string()),
+        plain_unknown: egresses.plain_unknown.map(str::to_owned),
         routes: routes(&rules, egresses.present).map(summary).collect(),
         ..RoutesExplanation::of(decision, names)
     }
@@ -237,6 +243,7 @@ impl RoutesExplanation {
             long: false,
             route: decision.route.display(names).to_string(),
             plain_is: None,
+            plain_unknown: None,
             group: decision.group,
             reason_code: decision.reason.code().to_owned(),
             reason: decision.display(names).to_string(),
@@ -274,9 +281,16 @@ impl fmt::Display for RoutesExplanation {
             "{:LABEL$}{class}{long}, wants {wants}: {}",
             "route", self.reason
         )?;
-        match &self.plain_is {
-            Some(egress) => writeln!(f, " (plain takes {egress})")?,
-            None => writeln!(f)?,
+        match (&self.plain_is, &self.plain_unknown) {
+            (Some(egress), _) => writeln!(f, " (plain takes {egress})")?,
+            (None, Some(why)) => {
+                writeln!(
+                    f,
+                    "\n{:LABEL$}which route plain takes is not known: {why}",
+                    ""
+                )?;
+            }
+            (None, None) => writeln!(f)?,
         }
         let width = self.routes.iter().map(|route| route.route.chars().count());
         let width = width.max().unwrap_or(0);

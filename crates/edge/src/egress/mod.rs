@@ -342,7 +342,7 @@ impl Egress {
                 &view,
                 (rules.classes.name(class), wants),
                 &candidates,
-                state.known_paths(),
+                state.known_paths(&answer),
                 &rules.policy,
                 (visit, SEED),
             )

@@ -28,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) reach: Reach,
     /// The operator's policies that match, in the order in which they count.
     pub(super) verdicts: Arc<[Verdict]>,
+    /// Why the agent does not know which path plain packets take, a clause.
+    pub(super) plain_unknown: Option<Arc<str>>,
 }
 
 /// A policy that matches clients of a prefix, and what it allows them.
@@ -157,6 +159,7 @@ impl State {
                 asn: route.and_then(|reach| reach.as_path.last().copied()),
             },
             verdicts: verdicts.map(|verdict| self.verdict(verdict)).collect(),
+            plain_unknown: lookup.best_unknown.as_deref().map(Arc::from),
         }
     }
 
@@ -179,9 +182,10 @@ impl State {
         ids.collect()
     }
 
-    /// The egress routes in the form that explanations need.
-    pub(super) fn known_paths(&self) -> KnownEgresses<'_> {
+    /// The egress routes in the form that explanations need, for clients with an answer.
+    pub(super) fn known_paths<'a>(&'a self, answer: &'a Answer) -> KnownEgresses<'a> {
         KnownEgresses {
+            plain_unknown: answer.plain_unknown.as_deref(),
             names: &self.names,
             present: self.those(|_| true),
             up: self.those(is_up),

@@ -298,6 +298,9 @@ pub(crate) struct Lookup {
     /// The path that plain packets take.
     #[serde(default)]
     pub(crate) best: Option<String>,
+    /// Why that is not known, a clause.
+    #[serde(default)]
+    pub(crate) best_unknown: Option<Box<str>>,
     pub(crate) paths: Vec<Reach>,
     /// The operator's policies that match, in the order in which they count.
     pub(crate) policies: Vec<Verdict>,

@@ -28,6 +28,14 @@ func (b *Batch) Reset() {
 // Len returns the number of messages.
 func (b *Batch) Len() int { return len(b.starts) }
 
+// Message returns a message, with its header as it is before the batch is sent.
+func (b *Batch) Message(n int) []byte {
+	if n+1 < len(b.starts) {
+		return b.buf[b.starts[n]:b.starts[n+1]]
+	}
+	return b.buf[b.starts[n]:]
+}
+
 // Begin starts a message with its fixed header. [Batch.End] must follow.
 func (b *Batch) Begin(kind, flags uint16, header ...byte) {
 	b.starts = append(b.starts, len(b.buf))

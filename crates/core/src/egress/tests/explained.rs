@@ -15,6 +15,7 @@ impl World {
                 names: &names,
                 present,
                 up,
+                plain_unknown: None,
             },
             &self.policy,
             (Session(1).into(), 1),
@@ -43,6 +44,20 @@ fn explanations_read_well() {
         serde_json::from_str::<RoutesExplanation>(&json).unwrap(),
         explained
     );
+}
+
+#[test]
+fn the_reason_why_the_way_of_plain_packets_is_not_known_is_shown() {
+    let world = World::new();
+    let mut explained = world.explained(three(), three());
+    let why = "border 192.0.2.1 spreads them over transit-a and transit-b";
+    let line = format!("\n              which route plain takes is not known: {why}\n");
+    explained.plain_unknown = Some(why.to_owned());
+    assert!(!explained.to_string().contains(&line), "{explained}");
+    explained.plain_is = None;
+    assert!(explained.to_string().contains(&line), "{explained}");
+    let json = serde_json::to_value(&explained).unwrap();
+    assert_eq!(json["plain_unknown"], why);
 }
 
 #[test]
