@@ -196,7 +196,7 @@ func (r *router) flush(ctx context.Context) {
 }
 
 func (r *router) handOver(ctx context.Context, p *peer, u *wire.Update) {
-	if u != nil {
+	if u != nil && !r.station.isPaused(p.watched) {
 		p.Handler.Update(ctx, u)
 	}
 }
@@ -212,7 +212,9 @@ func (r *router) end(ctx context.Context, k key, end session.End) {
 		r.last = nil
 	}
 	delete(r.peers, k)
-	p.Handler.Ended(end)
+	if !r.station.isPaused(p.watched) { // else it has ended already
+		p.Handler.Ended(end)
+	}
 	r.station.release(p.watched)
 }
 
