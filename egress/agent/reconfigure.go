@@ -16,7 +16,7 @@ import (
 )
 
 // reloadable are the keys that a reload can change. Those of [flows] are another program's.
-var reloadable = []string{"reflector", "peer", "path", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
+var reloadable = []string{"reflector", "add_path", "peer", "path", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
 
 // reconfigurable is a role that can take another configuration while it runs.
 type reconfigurable interface {

@@ -30,6 +30,10 @@ func (b *Border) reconfiguration(file *config.File) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
+	routers, err := b.routerSteps(routerKind{kindRouter, b.addPath}, b.config.AddPath, next.AddPath)
+	if err != nil {
+		return nil, err
+	}
 	removed, added, changed := entries(b.config.Peers, next.Peers, peerName)
 	var leave, join []step
 	for _, name := range removed {
@@ -56,7 +60,7 @@ func (b *Border) reconfiguration(file *config.File) ([]step, error) {
 			return nil, err
 		}
 	}
-	return slices.Concat(steps, leave, join), nil
+	return slices.Concat(steps, routers, leave, join), nil
 }
 
 // mustReconnect reports whether a peer can take other settings only by a new session, or by
