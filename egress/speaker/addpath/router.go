@@ -40,14 +40,13 @@ func (t *Table) Down(name string, keep []wire.Family) []Change {
 		return nil
 	}
 	r.up = false
-	for _, list := range t.paths {
-		for i := range list {
-			if list[i].router == r {
-				list[i].stale = true
-			}
+	return t.rework(func(prefix netip.Prefix, p path) (path, bool) {
+		if p.router != r {
+			return p, true
 		}
-	}
-	return t.dropStale(r, func(f wire.Family) bool { return !slices.Contains(keep, f) })
+		p.stale = true
+		return p, slices.Contains(keep, familyOf(prefix))
+	})
 }
 
 // EndOfRIB drops the stale paths of a family, since the router has sent all that it has.
@@ -73,12 +72,15 @@ func (t *Table) RemoveRouter(name string) { delete(t.routers, name) }
 
 func (t *Table) dropStale(r *router, family func(wire.Family) bool) []Change {
 	return t.drop(func(prefix netip.Prefix, p path) bool {
-		f := wire.IPv6Unicast
-		if prefix.Addr().Is4() {
-			f = wire.IPv4Unicast
-		}
-		return p.router == r && p.stale && family(f)
+		return p.router == r && p.stale && family(familyOf(prefix))
 	})
+}
+
+func familyOf(prefix netip.Prefix) wire.Family {
+	if prefix.Addr().Is4() {
+		return wire.IPv4Unicast
+	}
+	return wire.IPv6Unicast
 }
 
 // Families are those of a peer that some router sends, and complete those of them whose

@@ -179,7 +179,7 @@ func (t *Table) peerOf(r *router, a *wire.Attributes, example netip.Prefix) *pee
 			break
 		}
 	}
-	if found == nil || !slices.ContainsFunc(found.Families, func(f wire.Family) bool { return (f == wire.IPv4Unicast) == example.Addr().Is4() }) {
+	if found == nil || !slices.Contains(found.Families, familyOf(example)) {
 		return nil
 	}
 	return found
@@ -252,12 +252,22 @@ func best(list []path, p *peer) (found *wire.Attributes) {
 
 // drop removes the paths that gone is true for.
 func (t *Table) drop(gone func(netip.Prefix, path) bool) []Change {
+	return t.rework(func(prefix netip.Prefix, p path) (path, bool) { return p, !gone(prefix, p) })
+}
+
+// rework replaces each path by what change makes of it, and removes those that it does not keep.
+func (t *Table) rework(change func(netip.Prefix, path) (now path, keep bool)) []Change {
 	var changes changes
 	for prefix, list := range t.paths {
-		if !slices.ContainsFunc(list, func(p path) bool { return gone(prefix, p) }) {
+		next := make([]path, 0, len(list))
+		for _, p := range list {
+			if now, keep := change(prefix, p); keep {
+				next = append(next, now)
+			}
+		}
+		if slices.Equal(list, next) {
 			continue
 		}
-		next := slices.DeleteFunc(slices.Clone(list), func(p path) bool { return gone(prefix, p) })
 		t.store(prefix, next)
 		var seen []*peer
 		for _, p := range list {
