@@ -28,7 +28,7 @@ func (d *dispatcher) join(ctx context.Context, n Neighbor) {
 		return
 	}
 	d.paths.AddPeer(addpath.Peer{Name: n.Name, Address: n.Address, Families: n.Families, Match: *n.Match})
-	d.emit(ctx, NoSession{Peer: n.Name, Reason: d.paths.Missing(n.Name)})
+	d.explainPaths(ctx)
 }
 
 // pathsReceived takes an UPDATE of a router that sends the routes of egress peers.
@@ -44,6 +44,7 @@ func (d *dispatcher) pathsReceived(ctx context.Context, s *peerState, u *wire.Up
 	cause := d.causeOf(&a, usable && !u.Unusable)
 	changes := d.paths.Receive(s.neighbor.Name, u, a, cause == ByPeer)
 	d.applyChanges(ctx, changes, cause, session.End{Cause: EndConnection, Reason: "router " + s.neighbor.Name + " has withdrawn all its routes"})
+	d.explainSoon()
 	if slices.Contains(s.families, u.EndOfRIB) {
 		d.familyEnded(ctx, s, u.EndOfRIB, false)
 	}
@@ -113,7 +114,8 @@ func (d *dispatcher) takeDown(ctx context.Context, s *peerState, end session.End
 	s.end = end
 	d.down(ctx, s)
 	d.lost(s.neighbor.Address, end)
-	d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: d.paths.Missing(s.neighbor.Name)})
+	s.missing = ""
+	d.explainSoon()
 }
 
 // endFamilies reports the End-of-RIB of egress peers whose routes are all there.
@@ -129,13 +131,29 @@ func (d *dispatcher) endFamilies(ctx context.Context) {
 	}
 }
 
-// explainPaths says of egress peers without routes why there are none.
+// explainPaths says of egress peers without routes why there are none, if it has not been said.
 func (d *dispatcher) explainPaths(ctx context.Context) {
 	for _, s := range d.sessions {
-		if s.neighbor.Match != nil && !s.up {
-			d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: d.paths.Missing(s.neighbor.Name)})
+		if s.neighbor.Match == nil || s.up {
+			continue
+		}
+		if reason := d.paths.Missing(s.neighbor.Name); reason != s.missing {
+			s.missing = reason
+			d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: reason})
 		}
 	}
+}
+
+// explainSoon is explainPaths once for the routes of a while.
+func (d *dispatcher) explainSoon() {
+	if d.explaining {
+		return
+	}
+	d.explaining = true
+	d.after(d.config.SettleTime, func(ctx context.Context) {
+		d.explaining = false
+		d.explainPaths(ctx)
+	})
 }
 
 // requestPaths has all routers with ADD-PATH send their routes again, by ROUTE-REFRESH

@@ -45,6 +45,8 @@ type dispatcher struct {
 	waiting, prolongs bool
 	// settling: routes of reflectors may be incomplete, which is looked at from time to time.
 	settling bool
+	// explaining: why egress peers have no routes is looked at soon.
+	explaining bool
 }
 
 // report is one call of GoBGP's watcher; exactly one field is set.
@@ -84,6 +86,8 @@ type peerState struct {
 	// number counts sessions, so that a deadline knows its own.
 	number   int
 	families []Family
+	// missing is why there are no routes of an egress peer, as was last reported.
+	missing string
 	// terms are those of the last session of package session.
 	terms  wire.Terms
 	ended  []Family    // families whose End-of-RIB was reported

@@ -144,10 +144,10 @@ func (r *router) without(p *peer) string {
 		return text + " that is usable: they are malformed, or have the own AS in their path"
 	}
 	u := r.unclaimed
-	if u.self > 0 {
-		return text + fmt.Sprintf("; %d routes have an address of the own router as next hop (%s%s), which hides their peer: "+
+	if len(u.selfHops) > 0 {
+		return text + fmt.Sprintf("; it has routes with an own router as next hop (%s%s), which hides their peer: "+
 			"do not set next-hop-self towards this agent, or mark the routes of each peer by a community and name it in `add_path.communities`",
-			u.self, list(u.selfHops), u.from())
+			list(u.selfHops), u.from())
 	}
 	if len(u.hops) > 0 {
 		return text + fmt.Sprintf("; others have %s", list(u.hops))
@@ -157,16 +157,15 @@ func (r *router) without(p *peer) string {
 
 // unclaimed has what is known of the paths of a session that are of no peer.
 type unclaimed struct {
-	// self counts those whose next hop is the router itself, or this machine.
-	self           int
-	selfHops, hops []netip.Addr
-	originators    []netip.Addr
+	// selfHops are next hops that are the router itself, or this machine, and originators the
+	// routers that such routes come from. hops are those of others.
+	selfHops, originators, hops []netip.Addr
 }
 
 // maxExamples bounds the examples of addresses.
 const maxExamples = 4
 
-func (u *unclaimed) add(n int, hop, originator netip.Addr, self bool) {
+func (u *unclaimed) add(hop, originator netip.Addr, self bool) {
 	example := func(list *[]netip.Addr, a netip.Addr) {
 		if a.IsValid() && len(*list) < maxExamples && !slices.Contains(*list, a) {
 			*list = append(*list, a)
@@ -176,7 +175,6 @@ func (u *unclaimed) add(n int, hop, originator netip.Addr, self bool) {
 		example(&u.hops, hop)
 		return
 	}
-	u.self += n
 	example(&u.selfHops, hop)
 	example(&u.originators, originator)
 }

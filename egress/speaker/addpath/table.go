@@ -147,7 +147,7 @@ func (t *Table) Receive(name string, u *wire.Update, a wire.Attributes, usable b
 		of.NextHop = part.nextHop
 		p := t.peerOf(r, &of, part.paths[0].Prefix)
 		if p == nil {
-			r.unclaimed.add(len(part.paths), part.nextHop, wire.Originator(u.Attributes), t.isSelf(r, part.nextHop))
+			r.unclaimed.add(part.nextHop, wire.Originator(u.Attributes), t.isSelf(r, part.nextHop))
 		}
 		if p != nil && !usable {
 			p.refused = true
