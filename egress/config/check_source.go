@@ -45,10 +45,6 @@ func (c peerChecker) source(p *Peer, path, owner string) {
 		}
 		c.elsewhere(path, owner, "by ADD-PATH")
 		c.match(p, path, owner)
-		return
-	}
-	if c.given(path + ".add_path") {
-		c.report(path+".add_path", "`add_path` is for a peer with `routes = \"add-path\"`")
 	}
 }
 
