@@ -17,9 +17,9 @@ type Border struct {
 	// Caches are the RPKI caches whose data validate the origins of routes. Default none.
 	Caches []RPKICache `toml:"rpki_cache"`
 	BMP    BMP         `toml:"bmp"`
-	// AddPath are the sessions with routers or route reflectors of the own AS that send the
-	// routes of their peers by ADD-PATH (RFC 7911), for peers with [RoutesByAddPath].
-	// Default none.
+	// AddPath are the sessions with routers or route reflectors of the own AS, for peers with
+	// [RoutesByAddPath]. They send the routes of their peers by ADD-PATH (RFC 7911). Default
+	// none.
 	AddPath []Reflector `toml:"add_path"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`

@@ -73,7 +73,7 @@ func (d *dispatcher) applyPaths(ctx context.Context, changes []addpath.Change, e
 	d.applyChanges(ctx, changes, ByPeer, end)
 }
 
-// applyChanges reports what has become of the routes of egress peers. cause is that of the
+// applyChanges reports changes of the routes of egress peers. cause is that of the
 // refused ones, and end that of a peer which has none left.
 func (d *dispatcher) applyChanges(ctx context.Context, changes []addpath.Change, cause WithdrawalCause, end session.End) {
 	for _, c := range changes {

@@ -155,7 +155,7 @@ func (r *router) without(p *peer) string {
 	return text
 }
 
-// unclaimed has what is known of the paths of a session that are of no peer.
+// unclaimed has addresses of the paths of a session that are of no peer.
 type unclaimed struct {
 	// selfHops are next hops that are the router itself, or this machine, and originators the
 	// routers that such routes come from. hops are those of others.

@@ -52,7 +52,7 @@ type path struct {
 	stale bool
 }
 
-// Change is what has become of a peer's routes for some prefixes of one family.
+// Change is the new state of a peer's routes for some prefixes of one family.
 type Change struct {
 	// Peer is its address.
 	Peer     netip.Addr

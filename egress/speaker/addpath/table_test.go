@@ -25,7 +25,7 @@ var (
 	both      = []wire.Family{wire.IPv6Unicast, wire.IPv4Unicast}
 )
 
-// world is a table with what has become of the peers' routes, by its changes alone.
+// world is a table with the peers' routes, as its changes alone show them.
 type world struct {
 	*Table
 	t    *testing.T

@@ -30,7 +30,7 @@ type Neighbor struct {
 	// Monitored: a router of ours has the session, and reports its routes by BMP. There is
 	// none from here.
 	Monitored bool
-	// AddPath: it is a router or route reflector of our own AS that sends the routes of its
+	// AddPath: it is a router or route reflector of our own AS. It sends the routes of its
 	// sessions with egress peers, several for a prefix (RFC 7911). See Match.
 	AddPath bool
 	// Match: there is no session with this egress peer. Its routes are those that match among

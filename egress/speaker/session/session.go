@@ -1,6 +1,6 @@
-// Package session keeps up BGP sessions that are opened from here: with route reflectors
-// that carry VPN routes alone, with routers that send the routes of their peers by ADD-PATH,
-// and with egress peers.
+// Package session keeps up BGP sessions that are opened from here. The neighbours are route
+// reflectors that carry VPN routes alone, routers that send the routes of their peers by
+// ADD-PATH, and egress peers.
 //
 // GoBGP needs 500 bytes for each route received and 900 for each announced, on every
 // session. A session of this package keeps none: received UPDATEs go to a [Handler] as they
