@@ -78,8 +78,31 @@ func (b *Border) neighbor(p *config.Peer) (speaker.Neighbor, error) {
 	n.Role, _ = speaker.ParseRole(string(p.LocalRole))
 	n.StrictRole = p.StrictRole
 	n.Monitored = p.Routes == config.RoutesByBMP
+	if p.Routes == config.RoutesByAddPath {
+		n.Match = matchOf(p.AddPath)
+	}
 	if p.Multihop > 1 {
 		n.MultihopTTL = p.Multihop
 	}
+	return n, err
+}
+
+// matchOf says which routes of own routers are a peer's.
+func matchOf(m config.AddPathMatch) *speaker.Match {
+	match := speaker.Match{NextHops: m.NextHops}
+	for _, c := range m.Communities {
+		if c.Large {
+			match.Large = append(match.Large, speaker.LargeCommunity(c.Parts))
+		} else {
+			match.Communities = append(match.Communities, c.Parts[0]<<16|c.Parts[1])
+		}
+	}
+	return &match
+}
+
+// addPath returns the settings of a session with a router that sends the routes of its peers.
+func (b *Border) addPath(r config.Reflector) (speaker.Neighbor, error) {
+	n, err := neighbor(r.Session, &b.config.Common)
+	n.AS, n.AddPath, n.Families = b.config.ASN, true, []speaker.Family{speaker.IPv6Unicast, speaker.IPv4Unicast}
 	return n, err
 }

@@ -63,6 +63,9 @@ type borderSpeaker interface {
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	b := &Border{config: c, lookups: make(map[string]border.Lookup), best: make(map[netip.Prefix]string), torn: make(map[string]*time.Timer)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
+	for _, r := range c.AddPath {
+		b.sessions.add(r.Name, kindRouter, r.Address, c.ASN, b.started)
+	}
 	for i := range c.Peers {
 		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
 	}
@@ -211,6 +214,13 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		}
 		c.Neighbors = append(c.Neighbors, n)
 	}
+	for _, r := range b.config.AddPath { // behind the peers whose routes they send
+		n, err := b.addPath(r)
+		if err != nil {
+			return nil, err
+		}
+		c.Neighbors = append(c.Neighbors, n)
+	}
 	b.later = func(f func(context.Context)) { go b.post(ctx, f) }
 	var s *speaker.Speaker
 	started := make(chan struct{})
@@ -308,7 +318,7 @@ func (b *Border) closedEarly(ctx context.Context, name string) {
 func (b *Border) handle(event speaker.Event) {
 	switch e := event.(type) {
 	case speaker.PeerUp:
-		b.planner.PeerUp(e.Peer)
+		b.sessionUp(e.Peer)
 	case speaker.PeerDown:
 		b.planner.PeerDown(e.Peer, b.sessions.reason(e.Peer))
 	case speaker.NoSession:
@@ -330,6 +340,16 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.Best(e)
 		b.dryBest(e)
 	}
+}
+
+// sessionUp takes a peer into use. One that was torn down is back where another router's
+// session with it is.
+func (b *Border) sessionUp(name string) {
+	if timer := b.torn[name]; timer != nil {
+		timer.Stop()
+	}
+	delete(b.torn, name)
+	b.planner.PeerUp(name)
 }
 
 func (b *Border) expire()                  { b.planner.Expire() }

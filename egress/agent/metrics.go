@@ -109,6 +109,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		if s.Kind == kindReflector {
 			gauge(withheldRoutes, float64(s.Withheld.Routes), s.Name)
 			counter(withheldTotal, s.Withheld.Total, s.Name)
+		}
+		if s.Kind != kindPeer {
 			continue
 		}
 		for _, reason := range importpolicy.Reasons() { // also those that have not occurred

@@ -17,7 +17,7 @@ import (
 
 // reloadable are the keys that a reload can change. Those of [flows] are another program's.
 var (
-	reloadable       = []string{"reflector", "peer", "path", "port", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
+	reloadable       = []string{"reflector", "add_path", "peer", "path", "port", "rpki_cache", "log.level", "bgp.hold_time", "srv6.locators"}
 	reloadableTables = []string{"flows.", "import.", "probe.", "bmp.", "plain."}
 )
 

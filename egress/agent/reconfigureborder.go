@@ -31,13 +31,29 @@ func (b *Border) reconfiguration(file *config.File) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	removed, added, changed := entries(b.config.Peers, next.Peers, peerName)
-	var leave, join []step
+	routers, err := b.routerSteps(routerKind{kindRouter, b.addPath}, b.config.AddPath, next.AddPath)
+	if err != nil {
+		return nil, err
+	}
+	leave, join, err := b.peerSteps(next.Peers)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := b.portSteps(next.Ports)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(steps, routers, leave, b.monitorSteps(next.BMP), join, ports), nil
+}
+
+// peerSteps are those for peers: the ones that leave, and the ones that join, which may be the same.
+func (b *Border) peerSteps(next []config.Peer) (leave, join []step, err error) {
+	removed, added, changed := entries(b.config.Peers, next, peerName)
 	for _, name := range removed {
 		leave = append(leave, b.leave("peer "+name+" is removed", entry(b.config.Peers, name, peerName)))
 	}
-	for i := range next.Peers {
-		p := &next.Peers[i]
+	for i := range next {
+		p := &next[i]
 		former := entry(b.config.Peers, p.Name, peerName)
 		switch {
 		case slices.Contains(added, p.Name):
@@ -54,14 +70,10 @@ func (b *Border) reconfiguration(file *config.File) ([]step, error) {
 			continue
 		}
 		if err := s.check(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	ports, err := b.portSteps(next.Ports)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(steps, leave, b.monitorSteps(next.BMP), join, ports), nil
+	return leave, join, nil
 }
 
 // monitorSteps are those for other routers that report by BMP. Peers that need a station leave

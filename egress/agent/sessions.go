@@ -31,6 +31,8 @@ type session struct {
 const (
 	kindPeer      = "peer"
 	kindReflector = "reflector"
+	// kindRouter is a router or reflector that sends the routes of egress peers by ADD-PATH.
+	kindRouter = "router"
 )
 
 func newSessions(c *config.Common, now time.Time) *sessions {

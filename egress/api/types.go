@@ -232,7 +232,8 @@ type Reach struct {
 // Session is a BGP session.
 type Session struct {
 	Name string `json:"name"`
-	// Kind is "peer" (an egress peer) or "reflector".
+	// Kind is "peer" (an egress peer), "reflector", or "router" (one of the own AS that sends
+	// routes by ADD-PATH).
 	Kind    string     `json:"kind"`
 	Address netip.Addr `json:"address"`
 	// ASN of the neighbour.

@@ -17,6 +17,10 @@ type Border struct {
 	// Caches are the RPKI caches whose data validate the origins of routes. Default none.
 	Caches []RPKICache `toml:"rpki_cache"`
 	BMP    BMP         `toml:"bmp"`
+	// AddPath are the sessions with routers or route reflectors of the own AS, for peers with
+	// [RoutesByAddPath]. They send the routes of their peers by ADD-PATH (RFC 7911). Default
+	// none.
+	AddPath []Reflector `toml:"add_path"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`
 	// Ports are those whose capacity and price are known. Traffic by others is as it comes.
@@ -107,7 +111,20 @@ const (
 	RoutesBySession RouteSource = "session"
 	// RoutesByBMP: a router's session with the peer, which the router reports.
 	RoutesByBMP RouteSource = "bmp"
+	// RoutesByAddPath: the same sessions, whose routes a router or route reflector sends by
+	// ADD-PATH.
+	RoutesByAddPath RouteSource = "add-path"
 )
+
+// AddPathMatch says which of the routes that come by ADD-PATH are a peer's.
+type AddPathMatch struct {
+	// NextHops are the peer's next hops. Default its address.
+	NextHops []netip.Addr `toml:"next_hops"`
+	// Communities mark the peer's routes, one of them is enough, whatever their next hop. A
+	// next hop that a router of the own AS has put itself for (next-hop-self) is replaced by
+	// the first one of NextHops. Default none: the next hop decides.
+	Communities []Community `toml:"communities"`
+}
 
 // Family is an address family of client prefixes.
 type Family string
@@ -121,9 +138,11 @@ const (
 // Peer is an egress peer: a neighbouring AS that packets can leave to.
 type Peer struct {
 	Session
-	// Routes is where the peer's routes come from. With "bmp" Address is that of the peer in
-	// the router's session, and the agent has none. Default "session".
+	// Routes is where the peer's routes come from. With "bmp" and "add-path" Address is that of
+	// the peer in the router's session, and the agent has none. Default "session".
 	Routes RouteSource `toml:"routes"`
+	// AddPath says which routes are the peer's, with Routes "add-path".
+	AddPath AddPathMatch `toml:"add_path"`
 	// Number of the peer at this border, from 1 up, never given to another one.
 	// Needed.
 	Number uint32 `toml:"number"`

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"time"
 
 	"hikyaku/egress/srv6"
 )
@@ -14,6 +13,7 @@ func (d *decoder) checkBorder(b *Border) {
 	d.checkCommon(&b.Common)
 	sessions := d.newSessionChecker(&b.Common)
 	sessions.reflectors()
+	d.checkAddPath(b, sessions)
 	d.checkLocator(b.SRv6)
 	if len(b.SRv6.Interfaces) == 0 && !d.wrong["srv6.interfaces"] {
 		d.report("srv6.interfaces", "`interfaces` is missing: name those that packets of content servers come in by")
@@ -35,6 +35,8 @@ func (d *decoder) checkBorder(b *Border) {
 		sids:           newUnique[netip.Addr]("SID"),
 		rds:            newUnique[srv6.RouteDistinguisher]("RD"),
 		rts:            newUnique[srv6.RouteTarget]("RT"),
+		hops:           newUnique[netip.Addr]("next hop"),
+		marks:          newUnique[Community]("community"),
 	}
 	if !d.wrong["srv6.locator"] {
 		for i := range b.Reflectors {
@@ -62,37 +64,6 @@ func (d *decoder) checkLocator(s BorderSRv6) {
 	}
 }
 
-func (d *decoder) checkBMP(b BMP) {
-	for i, address := range b.Listen {
-		if key := fmt.Sprintf("bmp.listen[%d]", i); !d.wrong[key] && !address.IsValid() {
-			d.report(key, "`listen` has an empty entry: it needs an address and a port, such as \"[2001:db8::b1]:11019\"")
-		}
-	}
-	if len(b.Listen) > 0 && len(b.Routers) == 0 && !d.wrong["bmp.routers"] {
-		d.report("bmp.routers", "`routers` is missing: name the addresses that BMP routers connect from")
-	}
-	d.atLeast("bmp.dead_time", b.DeadTime, 3*time.Second)
-}
-
-// monitored checks a peer whose routes come by BMP.
-func (c peerChecker) monitored(p *Peer, path, owner string) {
-	if p.Routes != RoutesByBMP {
-		return
-	}
-	if len(c.border.BMP.Listen) == 0 && !c.wrong["bmp.listen"] {
-		c.report(path+".routes", "%s has its routes by BMP, but `bmp.listen` has no address to wait for routers on", owner)
-	}
-	if c.border.Router.BestPaths {
-		c.report(path+".routes", "%s has its routes by BMP, which `router.best_paths` does not see: "+
-			"leave the main table to the router that has the session", owner)
-	}
-	for _, name := range []string{"port", "local_address", "passive", "password_file", "hold_time", "ttl_security"} {
-		if c.given(path + "." + name) {
-			c.report(path+"."+name, "`%s` is for a session, and the agent has none with %s, whose routes come by BMP", name, owner)
-		}
-	}
-}
-
 // peerChecker checks egress peers, each alone and against the others.
 type peerChecker struct {
 	sessionChecker
@@ -102,6 +73,8 @@ type peerChecker struct {
 	sids    unique[netip.Addr]
 	rds     unique[srv6.RouteDistinguisher]
 	rts     unique[srv6.RouteTarget]
+	hops    unique[netip.Addr]
+	marks   unique[Community]
 }
 
 func (c peerChecker) check(p *Peer, path string) {
@@ -117,7 +90,7 @@ func (c peerChecker) check(p *Peer, path string) {
 	if p.LocalPref == 0 && c.given(path+".local_pref") {
 		c.report(path+".local_pref", "`local_pref` is 0: it must be 1 to 4294967295, and is 100 without the key")
 	}
-	c.monitored(p, path, owner)
+	c.source(p, path, owner)
 	if c.given(path + ".interface") {
 		c.checkInterface(path+".interface", p.Interface)
 	}

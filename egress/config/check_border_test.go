@@ -200,7 +200,7 @@ func TestRoutesByBMP(t *testing.T) {
 		{"nobody waits for routers", "asn = 64496", byBMP, []string{
 			"peer[0].routes: `transit-a` has its routes by BMP, but `bmp.listen` has no address to wait for routers on"}},
 		{"an unknown source", "asn = 64496", "asn = 64496\nroutes = 'rumour'", []string{
-			"peer[0].routes: `routes`: \"rumour\" is unknown; expected one of \"session\", \"bmp\""}},
+			"peer[0].routes: `routes`: \"rumour\" is unknown; expected one of \"session\", \"bmp\", \"add-path\""}},
 		{"LOCAL_PREF 0", "asn = 64496", "asn = 64496\nlocal_pref = 0", []string{
 			"peer[0].local_pref: `local_pref` is 0: it must be 1 to 4294967295, and is 100 without the key"}},
 	})
@@ -220,5 +220,21 @@ func TestRoutesByBMP(t *testing.T) {
 		{"best paths", "asn = 64496", byBMP, []string{
 			"peer[0].routes: `transit-a` has its routes by BMP, which `router.best_paths` does not see: " +
 				"leave the main table to the router that has the session"}},
+	})
+}
+
+func TestRoutesByAddPath(t *testing.T) {
+	const byPath = "asn = 64496\nroutes = 'add-path'"
+	runBadCases(t, goodBorder, []badCase{
+		{"nobody sends them", "asn = 64496", byPath, []string{
+			"peer[0].routes: `transit-a` has its routes by ADD-PATH, but there is no [[add_path]] that sends them"}},
+	})
+	router := goodBorder + "[[add_path]]\nname = 'router'\naddress = '2001:db8::b0'\n"
+	runBadCases(t, router, []badCase{
+		{"all is right", "asn = 64496", byPath, nil},
+		{"a session's keys", "asn = 64496", byPath + "\nhold_time = '9s'", []string{
+			"peer[0].hold_time: `hold_time` is for a session, and the agent has none with `transit-a`, whose routes come by ADD-PATH"}},
+		{"a next hop of nobody", "asn = 64496", byPath + "\nadd_path.next_hops = ['::']", []string{
+			"peer[0].add_path.next_hops[0]: `next_hops` has ::: it needs addresses of the peer, as routes have them"}},
 	})
 }

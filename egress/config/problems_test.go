@@ -113,7 +113,7 @@ func TestUnknownKeys(t *testing.T) {
 	runBadCases(t, goodBorder, []badCase{
 		{"at the top", "asn = 64500", "asn = 64500\nas = 1", []string{
 			"as: unknown key `as`, expected one of `role`, `asn`, `router_id`, `bgp`, `reflector`, `api`, `state`, " +
-				"`log`, `flows`, `router`, `srv6`, `kernel`, `import`, `rpki_cache`, `bmp`, `peer`, `port`"}},
+				"`log`, `flows`, `router`, `srv6`, `kernel`, `import`, `rpki_cache`, `bmp`, `add_path`, `peer`, `port`"}},
 		{"in a table", "", "[log]\nlevle = 'info'\n", []string{
 			"log.levle: unknown key `levle` in [log], expected one of `level`, `format`"}},
 		{"in an array of tables", `name = "rr1"`, `nam = "rr1"`, []string{
@@ -126,7 +126,7 @@ func TestUnknownKeys(t *testing.T) {
 			"log.levle: unknown key `levle` in [log], expected one of `level`, `format`"}},
 		{"a server's table", "", "[mptcp]\nmode = 'off'\n", []string{
 			"mptcp: unknown key `mptcp`, expected one of `role`, `asn`, `router_id`, `bgp`, `reflector`, `api`, `state`, " +
-				"`log`, `flows`, `router`, `srv6`, `kernel`, `import`, `rpki_cache`, `bmp`, `peer`, `port`"}},
+				"`log`, `flows`, `router`, `srv6`, `kernel`, `import`, `rpki_cache`, `bmp`, `add_path`, `peer`, `port`"}},
 	})
 }
 

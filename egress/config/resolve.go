@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"net/netip"
 
 	"hikyaku/egress/srv6"
 )
@@ -10,8 +11,14 @@ import (
 // checks, which then see the values in use; a value that can't be derived stays zero.
 func (b *Border) resolve() {
 	b.Common.resolve()
+	for i := range b.AddPath {
+		b.AddPath[i].Session.resolve(b.BGP)
+	}
 	for i := range b.Peers {
 		p := &b.Peers[i]
+		if p.Routes == RoutesByAddPath && len(p.AddPath.NextHops) == 0 && p.Address.IsValid() {
+			p.AddPath.NextHops = []netip.Addr{p.Address.WithZone("")}
+		}
 		p.Session.resolve(b.BGP)
 		p.Import.resolve(b.Import)
 		if p.Number == 0 || p.Number > math.MaxUint16 {

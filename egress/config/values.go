@@ -54,7 +54,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[CommunityPattern]():        stringReader("a community such as \"64500:100\"", ParseCommunityPattern),
 	reflect.TypeFor[MaxPrefixAction]():         enumReader(MaxPrefixRefuse, MaxPrefixWarn, MaxPrefixTeardown),
 	reflect.TypeFor[LocalRole]():               enumReader(RoleNone, RoleProvider, RoleCustomer, RolePeer, RoleRouteServer, RoleRouteServerClient),
-	reflect.TypeFor[RouteSource]():             enumReader(RoutesBySession, RoutesByBMP),
+	reflect.TypeFor[RouteSource]():             enumReader(RoutesBySession, RoutesByBMP, RoutesByAddPath),
 	reflect.TypeFor[Rate]():                    stringReader(rateForm, parseRate),
 	reflect.TypeFor[Price]():                   {[]unstable.Kind{unstable.Integer, unstable.Float}, "a price such as 0.45", parsePrice},
 	reflect.TypeFor[PortKind]():                enumReader(PortPeering, PortTransit),

@@ -21,8 +21,13 @@ func (c *checker) neighbours() {
 		c.neighbour(checkReflector, "reflector", &c.common.Reflectors[i].Session)
 	}
 	if c.File.Border != nil {
+		for i := range c.File.Border.AddPath {
+			c.neighbour(checkReflector, "router", &c.File.Border.AddPath[i].Session)
+		}
 		for i := range c.File.Border.Peers {
-			c.neighbour(checkNeighbour, "peer", &c.File.Border.Peers[i].Session)
+			if p := &c.File.Border.Peers[i]; p.Routes == config.RoutesBySession {
+				c.neighbour(checkNeighbour, "peer", &p.Session)
+			}
 		}
 	}
 }

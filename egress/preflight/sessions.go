@@ -17,7 +17,13 @@ func (c *checker) sessions() {
 	if c.File.Border == nil {
 		return
 	}
+	for i := range c.File.Border.AddPath {
+		c.localAddress(&c.File.Border.AddPath[i].Session)
+	}
 	for i := range c.File.Border.Peers {
+		if c.File.Border.Peers[i].Routes != config.RoutesBySession {
+			continue
+		}
 		p := &c.File.Border.Peers[i].Session
 		if c.localAddress(p) {
 			c.secondAddress(p)

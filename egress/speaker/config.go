@@ -129,10 +129,12 @@ func (c Config) validate() error {
 // ownSession reports whether a neighbour's session is of package session, and not GoBGP's.
 // GoBGP has those that neighbours open and all that take part in best paths.
 func (c Config) ownSession(n Neighbor) bool {
-	if n.Monitored {
+	switch {
+	case n.Elsewhere():
 		return false
-	}
-	if n.AS != c.AS {
+	case n.AddPath:
+		return true
+	case n.AS != c.AS:
 		return !n.Passive && !c.BestPaths
 	}
 	return !n.Passive && !slices.ContainsFunc(n.Families, func(f Family) bool { return !f.VPN() })

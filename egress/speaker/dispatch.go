@@ -10,6 +10,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"hikyaku/egress/speaker/addpath"
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/vpn"
 	"hikyaku/egress/speaker/wire"
@@ -32,14 +33,20 @@ type dispatcher struct {
 	// lastRoute is lastHandle's in the last event, nil at the beginning.
 	lastHandle unique.Handle[VPNRoute]
 	lastRoute  *VPNRoute
+	// paths are those of routers that have sessions with egress peers.
+	paths *addpath.Table
 	// refused ends a session of GoBGP's.
 	refused func(address netip.Addr, reason string)
+	// lost has OnPeerDown called.
+	lost func(address netip.Addr, why session.End)
 	// patience numbers the waits for a lost reflector, and the last one still runs while
 	// waiting is set. A reflector that was in sync since is worth another wait: prolongs.
 	patience          int
 	waiting, prolongs bool
 	// settling: routes of reflectors may be incomplete, which is looked at from time to time.
 	settling bool
+	// explaining: why egress peers have no routes is looked at soon.
+	explaining bool
 }
 
 // report is one call of GoBGP's watcher; exactly one field is set.
@@ -57,7 +64,9 @@ type report struct {
 type sessionReport struct {
 	address netip.Addr
 	up      *PeerUp
-	update  *wire.Update
+	// terms are those of the session that is up.
+	terms  wire.Terms
+	update *wire.Update
 	// none is why there was no session.
 	none string
 	// down is why the session ended.
@@ -77,9 +86,13 @@ type peerState struct {
 	// number counts sessions, so that a deadline knows its own.
 	number   int
 	families []Family
-	ended    []Family    // families whose End-of-RIB was reported
-	end      session.End // of the last session
-	faults   faultLog
+	// missing is why there are no routes of an egress peer, as was last reported.
+	missing string
+	// terms are those of the last session of package session.
+	terms  wire.Terms
+	ended  []Family    // families whose End-of-RIB was reported
+	end    session.End // of the last session
+	faults faultLog
 }
 
 func newPeerState(n Neighbor, c Config) *peerState {
@@ -94,6 +107,7 @@ func newDispatcher(config Config) *dispatcher {
 		inbox:    newInbox(),
 		sessions: make(map[netip.Addr]*peerState),
 		vpn:      vpn.NewTable(),
+		paths:    addpath.NewTable(ownAddress),
 	}
 }
 
@@ -143,17 +157,22 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	switch {
 	case s == nil:
 	case r.up != nil:
+		s.terms = r.terms
 		d.up(ctx, s, *r.up)
 	case r.none != "":
 		d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: r.none})
+		d.explainPaths(ctx)
 	case r.update != nil && !s.up: // of a session that has just ended
 	case r.update != nil:
 		if len(r.update.Faults) > 0 {
 			d.faulty(ctx, s, r.update.Faults)
 		}
-		if s.reflects(d.config.AS) {
+		switch {
+		case s.neighbor.AddPath:
+			d.pathsReceived(ctx, s, r.update)
+		case s.reflects(d.config.AS):
 			d.updated(ctx, s, r.update)
-		} else {
+		default:
 			d.peerUpdated(ctx, s, r.update)
 		}
 	default:
@@ -221,6 +240,9 @@ func (d *dispatcher) up(ctx context.Context, s *peerState, up PeerUp) {
 		d.after(d.config.StaleTime, func(context.Context) { d.vpn.Mature(name, session) })
 	}
 	d.emit(ctx, up)
+	if s.neighbor.AddPath {
+		d.applyPaths(ctx, d.paths.Up(s.neighbor.Name, s.neighbor.Address, s.terms), session.End{})
+	}
 	number := s.number
 	d.after(d.config.EndOfRIBTime, func(ctx context.Context) {
 		if s.up && s.number == number {
@@ -240,6 +262,9 @@ func (d *dispatcher) down(ctx context.Context, s *peerState) {
 	if s.reflects(d.config.AS) {
 		d.emitVPN(ctx, d.vpn.Down(s.neighbor.Name))
 		d.waitForReflectors(ctx)
+	}
+	if s.neighbor.AddPath {
+		d.routerDown(ctx, s)
 	}
 }
 
@@ -277,8 +302,8 @@ func (d *dispatcher) settle() {
 	})
 }
 
-// reflects reports whether the neighbour is in our own AS.
-func (s *peerState) reflects(ownAS uint32) bool { return s.neighbor.AS == ownAS }
+// reflects reports whether the neighbour is a route reflector with VPN routes.
+func (s *peerState) reflects(ownAS uint32) bool { return s.neighbor.AS == ownAS && !s.neighbor.AddPath }
 
 // alive reports whether a report of this address is of a session that still lives.
 func (d *dispatcher) alive(address netip.Addr) (*peerState, bool) {
@@ -305,6 +330,10 @@ func (d *dispatcher) familyEnded(ctx context.Context, s *peerState, f Family, im
 		d.settle()
 	}
 	d.emit(ctx, EndOfRIB{Peer: s.neighbor.Name, Family: f, Implied: implied})
+	if s.neighbor.AddPath {
+		d.applyPaths(ctx, d.paths.EndOfRIB(s.neighbor.Name, f), session.End{Cause: EndConnection, Reason: "router " + s.neighbor.Name + " has come back without its routes"})
+		d.explainPaths(ctx)
+	}
 }
 
 // after runs f in the dispatcher's goroutine when the time has passed.
@@ -322,4 +351,11 @@ func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	s.end = endRemoved
 	d.down(ctx, s)
 	delete(d.sessions, address)
+	switch name := s.neighbor.Name; {
+	case s.neighbor.Match != nil:
+		d.paths.RemovePeer(name)
+	case s.neighbor.AddPath:
+		d.applyPaths(ctx, d.paths.Down(name, nil), endRemoved)
+		d.paths.RemoveRouter(name)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func startSpeaker(t testing.TB, address netip.Addr, config Config) *testSpeaker 
 	if config.Logger == nil {
 		config.Logger = testLogger(t)
 	}
-	if config.SettleTime == 0 {
+	if config.SettleTime == 0 && !slices.ContainsFunc(config.Neighbors, func(n Neighbor) bool { return n.AddPath }) {
 		config.SettleTime = time.Hour // its event would come between others
 	}
 	s, err := Start(context.Background(), config)

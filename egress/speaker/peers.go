@@ -12,7 +12,8 @@ import (
 )
 
 // EndSession ends the session with an egress peer that sends more routes than it may
-// (RFC 4486 §3), until [Speaker.ResumeSession]. Its [PeerDown] comes as for any other.
+// (RFC 4486 §3), until [Speaker.ResumeSession]. Its [PeerDown] comes as for any other. Where a
+// router of the own AS has the session, that stays, and the peer's routes are left out.
 func (s *Speaker) EndSession(name, reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +21,14 @@ func (s *Speaker) EndSession(name, reason string) error {
 	if !ok {
 		return fmt.Errorf("ending the session with %q: there is no neighbour of this name", name)
 	}
-	if s.config.ownSession(n) {
+	switch {
+	case n.Match != nil:
+		s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.pausePaths(ctx, n, reason) })
+		return nil
+	case n.Monitored:
+		s.station.Pause(s.monitored(n), reason)
+		return nil
+	case s.config.ownSession(n):
 		s.stopSession(name, session.TooManyPrefixes(reason))
 		return nil
 	}
@@ -31,7 +39,8 @@ func (s *Speaker) EndSession(name, reason string) error {
 	return nil
 }
 
-// ResumeSession lets a session come up again that [Speaker.EndSession] has ended.
+// ResumeSession lets a session come up again that [Speaker.EndSession] has ended. A BMP router
+// must connect anew for that, since it reports routes once.
 func (s *Speaker) ResumeSession(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +48,15 @@ func (s *Speaker) ResumeSession(name string) error {
 	if !ok {
 		return fmt.Errorf("resuming the session with %q: there is no neighbour of this name", name)
 	}
-	if s.config.ownSession(n) {
+	switch {
+	case n.Match != nil:
+		s.dispatcher.inbox.post(func(context.Context) { s.dispatcher.paths.Resume(name) })
+		s.requestPaths()
+		return nil
+	case n.Monitored:
+		s.station.Resume(s.monitored(n))
+		return nil
+	case s.config.ownSession(n):
 		if s.sessionOf(name) == nil {
 			s.startSession(n)
 		}
@@ -52,7 +69,8 @@ func (s *Speaker) ResumeSession(name string) error {
 }
 
 // RequestRoutes has an egress peer send all its routes again, by ROUTE-REFRESH (RFC 2918).
-// Where the neighbour or GoBGP cannot, the session is closed, and comes up again.
+// Where the neighbour or GoBGP cannot, the session is closed, and comes up again. So is the
+// connection of a BMP router.
 func (s *Speaker) RequestRoutes(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,19 +78,31 @@ func (s *Speaker) RequestRoutes(name string) error {
 	if !ok {
 		return fmt.Errorf("asking %q for its routes: there is no neighbour of this name", name)
 	}
-	if s.config.ownSession(n) {
-		opened := s.sessionOf(name)
-		if opened == nil || opened.originated.RequestRoutes() {
-			return nil
-		}
-		s.stopSession(name, session.TooManyPrefixes("its routes are needed again"))
-		s.startSession(n)
+	switch {
+	case n.Match != nil:
+		s.requestPaths()
+		return nil
+	case n.Monitored:
+		s.station.Renew(s.monitored(n))
+		return nil
+	case s.config.ownSession(n):
+		s.requestAgain(n)
 		return nil
 	}
 	if err := s.gobgp.ResetPeer(s.ctx, &api.ResetPeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("asking %q for its routes: %w", name, err)
 	}
 	return nil
+}
+
+// requestAgain asks a neighbour for its routes, by a new session where it cannot be asked.
+func (s *Speaker) requestAgain(n Neighbor) {
+	opened := s.sessionOf(n.Name)
+	if opened == nil || opened.originated.RequestRoutes() {
+		return
+	}
+	s.stopSession(n.Name, session.TooManyPrefixes("its routes are needed again"))
+	s.startSession(n)
 }
 
 // sessionOf is the session of package session with a neighbour, nil without one.

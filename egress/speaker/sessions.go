@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"net/netip"
 
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/vpn"
@@ -12,7 +13,8 @@ import (
 type openedSession struct {
 	// reflector has the messages to send to a route reflector, nil for an egress peer.
 	reflector *vpn.Reflector
-	// originated has those for an egress peer, nil for a reflector.
+	// originated has those for an egress peer, or for a router with ADD-PATH; nil for a
+	// reflector.
 	originated *session.Originated
 	cancel     context.CancelCauseFunc
 	done       chan struct{}
@@ -27,16 +29,20 @@ func (s *Speaker) startSession(n Neighbor) {
 		s.announcer.BeginRestart(n.GracefulRestart / 2)
 	}
 	config := session.Config{
-		AS: s.config.AS, RouterID: s.config.RouterID, Neighbor: n, AnnounceOnly: s.config.AnnounceOnly,
+		AS: s.config.AS, RouterID: s.config.RouterID, Neighbor: n, AnnounceOnly: s.config.AnnounceOnly && !n.AddPath,
 		Restarting: func() bool { return restarts && s.announcer.Restarting() },
 		Handler:    sessionHandler{speaker: s, neighbor: n},
 		Logger:     s.config.loggerOf(n),
 	}
-	if n.AS == s.config.AS {
+	if n.AS == s.config.AS && !n.AddPath {
 		opened.reflector = s.newReflector(n, n.Restarting)
 		config.Outbox = opened.reflector
 	} else {
-		opened.originated = session.NewOriginated(s.config.AS, n.Role, s.config.Originate, config.Logger)
+		var prefixes []netip.Prefix // routers of the own AS get none from here
+		if !n.AddPath {
+			prefixes = s.config.Originate
+		}
+		opened.originated = session.NewOriginated(s.config.AS, n.Role, prefixes, config.Logger)
 		config.Outbox = opened.originated
 	}
 	s.announcing.Lock()
@@ -82,7 +88,7 @@ type sessionHandler struct {
 
 func (h sessionHandler) Established(ctx context.Context, terms wire.Terms) bool {
 	n := h.neighbor
-	return h.report(ctx, sessionReport{up: &PeerUp{
+	return h.report(ctx, sessionReport{terms: terms, up: &PeerUp{
 		Peer: n.Name, Address: n.Address, AS: n.AS,
 		RouterID: terms.RouterID, LocalAddress: terms.Local, Families: terms.Families,
 	}})

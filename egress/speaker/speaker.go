@@ -79,7 +79,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 	}
 	s.gobgp = server.NewBgpServer(server.LoggerOption(slog.New(hook), new(slog.LevelVar)))
 	go s.gobgp.Serve()
-	s.dispatcher.refused = s.refused
+	s.dispatcher.refused, s.dispatcher.lost = s.refused, s.callPeerDown
 	s.run(s.dispatcher.run)
 	s.run(s.runUrgent)
 	if err := s.start(); err != nil {
@@ -162,7 +162,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 		}
 	}
 	switch {
-	case s.config.ownSession(n), n.Monitored:
+	case s.config.ownSession(n), n.Elsewhere():
 	case n.AS == s.config.AS:
 		if err := s.mirrorTo(n); err != nil {
 			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
@@ -175,8 +175,10 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	s.names.Store(n.Address, n.Name)
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
-	d.inbox.post(func(context.Context) { d.sessions[n.Address] = newPeerState(n, s.config) })
-	if n.Monitored {
+	d.inbox.post(func(ctx context.Context) { d.join(ctx, n) })
+	if n.Match != nil {
+		s.requestPaths()
+	} else if n.Monitored {
 		s.station.Add(s.monitored(n))
 	} else if s.config.ownSession(n) {
 		s.startSession(n)
@@ -196,7 +198,8 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	if !ok {
 		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
 	}
-	if n.Monitored {
+	if n.Match != nil { // there is nothing to end
+	} else if n.Monitored {
 		s.station.Remove(s.monitored(n))
 	} else if s.config.ownSession(n) {
 		s.stopSession(name, nil)

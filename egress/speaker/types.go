@@ -24,6 +24,8 @@ type (
 	VPNRoute = wire.VPNRoute
 	// Neighbor is one BGP session.
 	Neighbor = session.Neighbor
+	// Match says which routes of own routers are an egress peer's.
+	Match = session.Match
 	// EndCause classifies the ends of sessions.
 	EndCause = session.EndCause
 	// Withheld counts the routes that are not announced to a reflector.

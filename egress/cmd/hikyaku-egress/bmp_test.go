@@ -13,7 +13,11 @@ import (
 )
 
 // gobgp is gobgpd as the border's own routing daemon. It puts nothing into the kernel.
-type gobgp struct{ ns *netnstest.NS }
+type gobgp struct {
+	ns *netnstest.NS
+	// paths: it sends all paths to the agent (ADD-PATH).
+	paths bool
+}
 
 func (g *gobgp) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
 	gobgpd, err := exec.LookPath("gobgpd")
@@ -22,13 +26,22 @@ func (g *gobgp) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
 	}
 	g.ns = ns
 	var b strings.Builder
-	fmt.Fprintf(&b, "[global.config]\nas = 64500\nrouter-id = \"192.0.2.101\"\nport = -1\n")
+	listen := "port = -1"
+	if g.paths {
+		listen = fmt.Sprintf("port = 179\nlocal-address-list = [%q]", daemonAddr)
+	}
+	fmt.Fprintf(&b, "[global.config]\nas = 64500\nrouter-id = \"192.0.2.101\"\n%s\n", listen)
 	fmt.Fprintf(&b, "[global.apply-policy.config]\nimport-policy-list = [\"preference\"]\ndefault-import-policy = \"accept-route\"\n")
 	for n := range localPref {
 		fmt.Fprintf(&b, "[[neighbors]]\n[neighbors.config]\nneighbor-address = \"2001:db8:a%d::1\"\npeer-as = %d\n", n+1, 64601+n)
 		fmt.Fprintf(&b, "[neighbors.transport.config]\nlocal-address = \"2001:db8:a%d::3\"\n", n+1)
 		fmt.Fprintf(&b, "[neighbors.timers.config]\nconnect-retry = 1\n")
 		fmt.Fprintf(&b, "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"ipv6-unicast\"\n")
+	}
+	if g.paths {
+		fmt.Fprintf(&b, "[[neighbors]]\n[neighbors.config]\nneighbor-address = %q\npeer-as = 64500\n", agentAddr)
+		fmt.Fprintf(&b, "[neighbors.transport.config]\npassive-mode = true\n[[neighbors.afi-safis]]\n")
+		fmt.Fprintf(&b, "[neighbors.afi-safis.config]\nafi-safi-name = \"ipv6-unicast\"\n[neighbors.afi-safis.add-paths.config]\nsend-max = 8\n")
 	}
 	fmt.Fprintf(&b, "[[bmp-servers]]\n[bmp-servers.config]\naddress = \"%s\"\nport = 11019\nroute-monitoring-policy = \"post-policy\"\n", station)
 	fmt.Fprintf(&b, "[[policy-definitions]]\nname = \"preference\"\n")

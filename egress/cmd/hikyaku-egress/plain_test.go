@@ -31,6 +31,8 @@ type frr struct {
 	dir string
 	// bmp: it reports its sessions to the station.
 	bmp bool
+	// paths: it sends all paths to the agent (ADD-PATH).
+	paths bool
 }
 
 func (f *frr) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
@@ -72,8 +74,16 @@ func (f *frr) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
 		fmt.Fprintf(&b, "  bmp monitor ipv6 unicast post-policy\n exit\n")
 		args = append(args, "-M", "bmp")
 	}
+	if f.paths {
+		fmt.Fprintf(&b, " neighbor AGENT peer-group\n neighbor AGENT remote-as 64500\n bgp listen range %s/128 peer-group AGENT\n", agentAddr)
+		fmt.Fprintf(&b, " address-family ipv6 unicast\n  neighbor AGENT activate\n  neighbor AGENT addpath-tx-all-paths\n exit-address-family\n")
+		args = []string{"-S", "-p", "179", "-l", daemonAddr}
+	}
 	for n, preference := range localPref {
 		fmt.Fprintf(&b, "route-map T%d permit 10\n set local-preference %d\n", n+1, preference)
+		if f.paths {
+			fmt.Fprintf(&b, " set large-community 64500:1:%d additive\n", n+1)
+		}
 	}
 	write(t, filepath.Join(f.dir, "zebra.conf"), "")
 	write(t, filepath.Join(f.dir, "bgpd.conf"), b.String())
@@ -103,6 +113,8 @@ type bird struct {
 	t   *testing.T
 	ns  *netnstest.NS
 	dir string
+	// paths: it sends all paths to the agent (ADD-PATH).
+	paths bool
 }
 
 func (b *bird) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
@@ -120,6 +132,10 @@ func (b *bird) configure(localPref [2]int) {
 		text += fmt.Sprintf("protocol bgp t%d { local 2001:db8:a%[1]d::3 as 64500; neighbor 2001:db8:a%[1]d::1 as %d;\n"+
 			" connect retry time 1; connect delay time 1; ipv6 { import filter { bgp_local_pref = %d; accept; }; export none; }; }\n",
 			n+1, 64601+n, preference)
+	}
+	if b.paths {
+		text += fmt.Sprintf("protocol bgp agent { local %s as 64500; neighbor %s as 64500; passive; multihop;\n"+
+			" ipv6 { add paths tx; import none; export where source = RTS_BGP; }; }\n", daemonAddr, agentAddr)
 	}
 	write(b.t, filepath.Join(b.dir, "bird.conf"), text)
 }

@@ -67,6 +67,8 @@ type watched struct {
 	by *router
 	// removed: it is not to be notified any more.
 	removed bool
+	// paused: what routers report of it is left out, and its end was notified.
+	paused bool
 }
 
 // Listen opens the station's addresses. [Station.Run] then accepts routers.
@@ -175,6 +177,45 @@ func (s *Station) Remove(p Peer) {
 		m.removed = true
 	}
 	delete(s.peers, k)
+}
+
+// Pause leaves out what routers report of a peer, and ends the present session for a reason. It
+// lasts until a router reports a new session, or [Station.Resume].
+func (s *Station) Pause(p Peer, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.peers[key{p.Address.WithZone(""), p.AS}]
+	if m == nil || m.by == nil || m.paused {
+		return
+	}
+	m.paused = true
+	m.Handler.Ended(session.End{Cause: session.EndLocal, Reason: reason})
+}
+
+// Resume takes a peer into use again that was paused.
+func (s *Station) Resume(p Peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.peers[key{p.Address.WithZone(""), p.AS}]; m != nil && m.paused {
+		s.renew(m)
+	}
+}
+
+// Renew has the router that reports a peer report all its peers again. It does so when it
+// connects, and BMP knows no other way.
+func (s *Station) Renew(p Peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.peers[key{p.Address.WithZone(""), p.AS}]; m != nil {
+		s.renew(m)
+	}
+}
+
+// renew closes the connection that a peer is reported on. The mutex is held.
+func (s *Station) renew(m *watched) {
+	if m.by != nil {
+		m.by.conn.Close()
+	}
 }
 
 // Close ends waiting. Connections end with the context of [Station.Run].
@@ -317,14 +358,14 @@ func (s *Station) claim(k key, r *router) *watched {
 	if m == nil || m.by != nil && m.by != r {
 		return nil
 	}
-	m.by = r
+	m.by, m.paused = r, false
 	return m
 }
 
 func (s *Station) release(m *watched) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.by = nil
+	m.by, m.paused = nil, false
 }
 
 // gone notes that a router reports a peer no more.
@@ -334,9 +375,9 @@ func (s *Station) gone(k key, r *router) {
 	delete(r.reported, k)
 }
 
-// isWanted reports whether a peer is configured still.
+// isWanted reports whether a peer is configured still, and not left out.
 func (s *Station) isWanted(m *watched) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !m.removed
+	return !m.removed && !m.paused
 }

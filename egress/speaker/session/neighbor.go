@@ -30,6 +30,12 @@ type Neighbor struct {
 	// Monitored: a router of ours has the session, and reports its routes by BMP. There is
 	// none from here.
 	Monitored bool
+	// AddPath: it is a router or route reflector of our own AS. It sends the routes of its
+	// sessions with egress peers, several for a prefix (RFC 7911). See Match.
+	AddPath bool
+	// Match: there is no session with this egress peer. Its routes are those that match among
+	// the ones of all neighbours with AddPath.
+	Match *Match
 	// Password is for TCP MD5 (RFC 2385), empty for none.
 	Password string
 	// HoldTime is the longest silence before the session ends (RFC 4271 §4.2).
@@ -76,6 +82,10 @@ func (n Neighbor) WithDefaults() Neighbor {
 	return n
 }
 
+// Elsewhere reports whether the agent has no session with the neighbour: routers of the own AS
+// have, and hand on its routes.
+func (n Neighbor) Elsewhere() bool { return n.Monitored || n.Match != nil }
+
 // Validate names all faults. ownAS is our own AS number.
 func (n Neighbor) Validate(ownAS uint32) error {
 	var errs []error
@@ -97,9 +107,12 @@ func (n Neighbor) Validate(ownAS uint32) error {
 	for _, f := range n.Families {
 		if f.GoBGP() == 0 {
 			fault("unknown address family %s", f)
-		} else if f.VPN() && n.AS != ownAS {
+		} else if f.VPN() && (n.AS != ownAS || n.AddPath) {
 			fault("%s only goes to reflectors, AS %d is an egress peer", f, n.AS)
 		}
+	}
+	if n.AddPath && (n.AS != ownAS || n.Passive) {
+		fault("ADD-PATH needs a session within the AS that is opened from here")
 	}
 	if n.LocalAddress.IsValid() && n.LocalAddress.Is4() != n.Address.Is4() {
 		fault("local address %s is of another family than %s", n.LocalAddress, n.Address)

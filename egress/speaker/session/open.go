@@ -63,7 +63,8 @@ func (s *Session) maxReceived() int {
 
 // openMessage is our OPEN. As GoBGP's on other sessions, it offers multiprotocol, route
 // refresh, four-byte AS numbers, extended next hops and graceful restart, and to reflectors
-// extended messages. With a role it has that, too (RFC 9234 §4.1).
+// extended messages. With a role it has that, too (RFC 9234 §4.1), and ADD-PATH where several
+// routes for a prefix are wanted (RFC 7911 §4).
 func (s *Session) openMessage() ([]byte, error) {
 	n, c := s.config.Neighbor, s.config
 	restarting := s.config.Restarting()
@@ -82,6 +83,9 @@ func (s *Session) openMessage() ([]byte, error) {
 		}
 	}
 	capabilities = append(capabilities, extendedNextHops(n.Families)...)
+	if n.AddPath {
+		capabilities = append(capabilities, wire.ReceivePaths(n.Families))
+	}
 	if n.Role != wire.NoRole {
 		capabilities = append(capabilities, n.Role.Capability())
 	}
@@ -141,6 +145,13 @@ func (s *Session) agree(body []byte) (wire.Terms, error) {
 		return wire.Terms{}, bgp.NewMessageError(bgp.BGP_ERROR_OPEN_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY, nil,
 			fmt.Sprintf("it has no family of ours (%v), or no AS numbers of four bytes", s.config.Neighbor.Families))
 	}
+	for _, f := range terms.Families {
+		if s.config.Neighbor.AddPath && !wire.SendsPaths(capabilities, f) {
+			return wire.Terms{}, bgp.NewMessageError(bgp.BGP_ERROR_OPEN_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY, nil,
+				fmt.Sprintf("it does not offer to send several paths (ADD-PATH) of %s: configure that towards this agent", f))
+		}
+	}
+	terms.Restart = wire.RestartOf(capabilities)
 	terms.HoldTime = min(s.config.Neighbor.HoldTime, time.Duration(m.HoldTime)*time.Second)
 	return terms, nil
 }

@@ -54,12 +54,13 @@ func (o *Originated) Refresh() {
 }
 
 // RequestRoutes asks the neighbour to send its routes again (RFC 2918 §4). It reports whether
-// there is a session whose neighbour does that.
+// they come: a neighbour without a session sends them when it has one. Not every neighbour
+// can be asked.
 func (o *Originated) RequestRoutes() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.up || !o.terms.RouteRefresh {
-		return false
+		return !o.up
 	}
 	for _, f := range o.terms.Families {
 		family := f.GoBGP()

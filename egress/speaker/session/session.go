@@ -1,5 +1,6 @@
-// Package session keeps up BGP sessions that are opened from here: with route reflectors
-// that carry VPN routes alone, and with egress peers.
+// Package session keeps up BGP sessions that are opened from here. The neighbours are route
+// reflectors that carry VPN routes alone, routers that send the routes of their peers by
+// ADD-PATH, and egress peers.
 //
 // GoBGP needs 500 bytes for each route received and 900 for each announced, on every
 // session. A session of this package keeps none: received UPDATEs go to a [Handler] as they
@@ -104,8 +105,19 @@ type Session struct {
 // New returns a session that is not up. [Session.Run] opens it.
 func New(config Config) *Session { return &Session{config: config} }
 
-// reflects reports whether the neighbour is a route reflector.
+// reflects reports whether the neighbour is a router of our own AS, as route reflectors are.
 func (s *Session) reflects() bool { return s.config.Neighbor.AS == s.config.AS }
+
+// source is the kind of the neighbour.
+func (s *Session) source() wire.Source {
+	switch {
+	case s.config.Neighbor.AddPath:
+		return wire.FromAddPath
+	case s.reflects():
+		return wire.FromReflector
+	}
+	return wire.FromPeer
+}
 
 // Run keeps the session up until ctx ends.
 func (s *Session) Run(ctx context.Context) {
@@ -171,10 +183,7 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 	}
 	s.wasUp = true
 	s.backlog = newBacklog()
-	s.gathered = wire.NewGatherer(wire.FromPeer)
-	if s.reflects() {
-		s.gathered = wire.NewGatherer(wire.FromReflector)
-	}
+	s.gathered = wire.NewGatherer(s.source())
 	// A failure beside reading ends that, too.
 	reading, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -128,7 +128,7 @@ func (u *Update) join(shape, routes []byte) error {
 	if bgp.BGPAttrType(shape[shapeKind]) == bgp.BGP_ATTR_TYPE_MP_REACH_NLRI {
 		list = &u.Reach
 	}
-	more, err := parseRoutes(*list, routes, family)
+	more, err := u.parseRoutes(*list, routes, family)
 	if err == nil {
 		*list = more
 	}

@@ -26,7 +26,7 @@ func VPNNLRI(nlri bgp.NLRI) (NLRI, bool) {
 		return NLRI{}, false
 	}
 	rd, err := srv6.DistinguisherFromGoBGP(p.RD)
-	return NLRI{rd, p.Prefix}, err == nil && p.Prefix.IsValid()
+	return NLRI{RD: rd, Prefix: p.Prefix}, err == nil && p.Prefix.IsValid()
 }
 
 // Seconds rounds a time up to whole seconds, as messages have it.

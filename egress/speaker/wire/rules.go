@@ -40,7 +40,7 @@ const anySize = -1
 // attributeRules are the rules of sessions with AS numbers of four bytes. Attributes without
 // a rule are left out, and only their flags are checked.
 var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{
-	FromReflector: internalRules, FromPeer: externalRules(), FromMonitor: monitorRules(),
+	FromReflector: internalRules, FromPeer: externalRules(), FromMonitor: monitorRules(), FromAddPath: addPathRules(),
 }
 
 // externalRules are those of sessions with other ASes. There, attributes for use within one
@@ -64,6 +64,16 @@ func externalRules() map[bgp.BGPAttrType]attributeRule {
 func monitorRules() map[bgp.BGPAttrType]attributeRule {
 	rules := externalRules()
 	rules[bgp.BGP_ATTR_TYPE_LOCAL_PREF] = internalRules[bgp.BGP_ATTR_TYPE_LOCAL_PREF]
+	return rules
+}
+
+// addPathRules are those of the same routes on a session within the AS. ORIGINATOR_ID shows
+// the router that has a route from the other AS (RFC 4456 §8).
+func addPathRules() map[bgp.BGPAttrType]attributeRule {
+	rules := monitorRules()
+	for _, kind := range []bgp.BGPAttrType{bgp.BGP_ATTR_TYPE_ORIGINATOR_ID, bgp.BGP_ATTR_TYPE_CLUSTER_LIST} {
+		rules[kind] = internalRules[kind]
+	}
 	return rules
 }
 

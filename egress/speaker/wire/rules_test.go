@@ -97,7 +97,7 @@ func TestMalformedAttributes(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s; faults %+v", c.name, got, c.want, u.Faults)
 		}
-		if got != reset && (len(u.Reach) != 1 || u.Reach[0] != NLRI{bgptest.RD, netip.MustParsePrefix("10.0.0.0/8")}) {
+		if got != reset && (len(u.Reach) != 1 || u.Reach[0] != NLRI{RD: bgptest.RD, Prefix: netip.MustParsePrefix("10.0.0.0/8")}) {
 			t.Errorf("%s: routes are %v", c.name, u.Reach)
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
@@ -16,29 +17,56 @@ func (u *Update) parsePlain(withdrawn, nlri []byte, bare bool) (err error) {
 	if bare && len(withdrawn) == 0 && len(nlri) == 0 {
 		u.EndOfRIB = IPv4Unicast
 	}
-	if u.Unreach, err = parseUnicast(u.Unreach, withdrawn, IPv4Unicast); err != nil {
+	if u.Unreach, err = u.parseRoutes(u.Unreach, withdrawn, IPv4Unicast); err != nil {
 		return err
 	}
-	u.Plain, err = parseUnicast(u.Plain, nlri, IPv4Unicast)
+	u.Plain, err = u.parseRoutes(u.Plain, nlri, IPv4Unicast)
 	return err
 }
 
 // parseUnicast appends the routes of an NLRI field (RFC 4271 §4.3, RFC 4760 §5).
 func parseUnicast(list []NLRI, b []byte, family Family) ([]NLRI, error) {
+	for len(b) > 0 {
+		prefix, rest, err := cutPrefix(b, family)
+		if err != nil {
+			return list, err
+		}
+		list, b = append(list, NLRI{Prefix: prefix}), rest
+	}
+	return list, nil
+}
+
+// parsePaths appends the paths of an NLRI field, each with an identifier before its prefix
+// (RFC 7911 §3).
+func parsePaths(list []NLRI, b []byte, family Family) ([]NLRI, error) {
+	for len(b) > 0 {
+		if len(b) <= pathIDLength {
+			return list, fmt.Errorf("%w: a path with %d bytes left", errUpdate, len(b))
+		}
+		prefix, rest, err := cutPrefix(b[pathIDLength:], family)
+		if err != nil {
+			return list, err
+		}
+		list, b = append(list, NLRI{Prefix: prefix, PathID: binary.BigEndian.Uint32(b)}), rest
+	}
+	return list, nil
+}
+
+// pathIDLength is the length of a path identifier in bytes.
+const pathIDLength = 4
+
+// cutPrefix returns the first prefix of a field that is not empty.
+func cutPrefix(b []byte, family Family) (prefix netip.Prefix, rest []byte, err error) {
 	size := 16
 	if family == IPv4Unicast {
 		size = 4
 	}
-	for len(b) > 0 {
-		bits := int(b[0])
-		n := (bits + 7) / 8
-		if bits > 8*size || len(b) < 1+n {
-			return list, fmt.Errorf("%w: a route of %d bits with %d bytes left", errUpdate, bits, len(b)-1)
-		}
-		list = append(list, NLRI{Prefix: prefixOf(b[1:1+n], bits, size)})
-		b = b[1+n:]
+	bits := int(b[0])
+	n := 1 + (bits+7)/8
+	if bits > 8*size || len(b) < n {
+		return prefix, nil, fmt.Errorf("%w: a route of %d bits with %d bytes left", errUpdate, bits, len(b)-1)
 	}
-	return list, nil
+	return prefixOf(b[1:n], bits, size), b[n:], nil
 }
 
 // takePlainHop reads the next hop of plain. One that is no host's counts as malformed

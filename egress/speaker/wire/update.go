@@ -49,12 +49,18 @@ const (
 	// FromMonitor: the same, as an own router's import policy has left them. They may have
 	// LOCAL_PREF.
 	FromMonitor
+	// FromAddPath: the same, on a session within the AS that has several for a prefix, each
+	// with a path identifier (RFC 7911).
+	FromAddPath
 )
 
 // NLRI is the key of a VPN route, or of a unicast one, whose distinguisher is zero.
 type NLRI struct {
 	RD     srv6.RouteDistinguisher
 	Prefix netip.Prefix
+	// PathID distinguishes the paths of a prefix on a session with ADD-PATH (RFC 7911 §3).
+	// Elsewhere it is zero.
+	PathID uint32
 }
 
 // Update is the content of an UPDATE message.
@@ -168,6 +174,7 @@ var mandatory = [...][]bgp.BGPAttrType{
 	FromReflector: {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
 	FromPeer:      {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
 	FromMonitor:   {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
+	FromAddPath:   {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
 }
 
 // checkWhole checks the attributes together.
@@ -236,7 +243,7 @@ func (u *Update) parseReach(value []byte) (routes bool, err error) {
 	if u.from != FromReflector && (u.NextHop.IsUnspecified() || u.NextHop.IsMulticast()) {
 		u.fault(bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, true, "its next hop is %s", u.NextHop)
 	}
-	u.Reach, err = parseRoutes(u.Reach, rest, family)
+	u.Reach, err = u.parseRoutes(u.Reach, rest, family)
 	return len(u.Reach) > 0, err
 }
 
@@ -277,7 +284,7 @@ func (u *Update) parseUnreach(value []byte) error {
 		return nil
 	}
 	var err error
-	u.Unreach, err = parseRoutes(u.Unreach, value[3:], family)
+	u.Unreach, err = u.parseRoutes(u.Unreach, value[3:], family)
 	return err
 }
 
@@ -288,9 +295,12 @@ func (u *Update) family(value []byte) (Family, bool) {
 }
 
 // parseRoutes appends the routes of an NLRI field.
-func parseRoutes(list []NLRI, b []byte, family Family) ([]NLRI, error) {
-	if family.VPN() {
+func (u *Update) parseRoutes(list []NLRI, b []byte, family Family) ([]NLRI, error) {
+	switch {
+	case family.VPN():
 		return parseVPN(list, b, family)
+	case u.from == FromAddPath:
+		return parsePaths(list, b, family)
 	}
 	return parseUnicast(list, b, family)
 }
@@ -310,7 +320,7 @@ func parseVPN(list []NLRI, b []byte, family Family) ([]NLRI, error) {
 		}
 		b = b[1+labelLength:]
 		prefix := prefixOf(b[rdLength:rdLength+n], bits, size)
-		list = append(list, NLRI{srv6.RouteDistinguisher(b[:rdLength]), prefix})
+		list = append(list, NLRI{RD: srv6.RouteDistinguisher(b[:rdLength]), Prefix: prefix})
 		b = b[rdLength+n:]
 	}
 	return list, nil
