@@ -92,9 +92,6 @@ impl Conn {
         update.moved
     }
 
-<<<<<<< HEAD
-    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its egress route from the
-=======
     /// The subflows of MPTCP, of which the class of content may want others to carry its data.
     pub(crate) fn see_subflows(&self, subflows: &[(SubflowRtt, SubflowEnds)]) {
         if let Some(route) = &self.route {
@@ -102,9 +99,8 @@ impl Conn {
         }
     }
 
-    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes its path from the
->>>>>>> s7-sched
-    /// connection, where there are others.
+    /// A subflow of MPTCP that is sent from `local` carries nothing, as it seems. The agent takes
+    /// its egress route from the connection, where there are others.
     pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
         let Some(route) = &self.route else {
             return false;
