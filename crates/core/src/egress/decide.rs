@@ -258,8 +258,10 @@ impl Rules<'_> {
 
     /// Whether several egress routes may be used now.
     fn is_open(&self, aggregated: Route) -> bool {
-        let room = &self.candidates.room;
-        self.candidates.aggregates() && self.is_not_avoided(aggregated) && room.is_everywhere()
+        let candidates = self.candidates;
+        candidates.aggregates()
+            && self.is_not_avoided(aggregated)
+            && candidates.have_room_for_several()
     }
 
     /// Whether the port of a single route has room for the client.

@@ -84,7 +84,7 @@ impl Rules<'_> {
         let several = Route::Aggregated;
         let is_open = self.candidates.may_aggregate()
             && self.is_not_avoided(several)
-            && self.candidates.room.is_everywhere();
+            && self.candidates.have_room_for_several();
         Explorable {
             several: is_open && is_worth(&several),
             singles: self.options().iter().filter(is_worth).collect(),
