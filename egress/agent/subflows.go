@@ -252,6 +252,7 @@ func (u *userspaceSubflows) setConnection(c api.Connection) error {
 		Class: c.Class,
 		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
 		Avoid: slices.Clone(c.Avoid),
+		Full:  slices.Clone(c.Full),
 	}
 	for _, s := range c.Order {
 		hint.Order = append(hint.Order, mptcp.Ends{Local: s.Local, Remote: s.Remote})

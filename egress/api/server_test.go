@@ -61,7 +61,7 @@ func TestAnswers(t *testing.T) {
 		{"peer of the file", "PUT", "/v1/peers/{name}", "/v1/peers/transit-a", `{"number": 3}`, 409, "is in the file"},
 		{"peer removed", "DELETE", "/v1/peers/{name}", "/v1/peers/transit-c", "", 200, "changes"},
 		{"peer that is not there", "DELETE", "/v1/peers/{name}", "/v1/peers/x", "", 404, "there is no peer"},
-		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk", "mode": "aggregated", "avoid": ["transit-a"], "order": [{"local": "[2001:db8:5::a1]:443", "remote": "[2001:db9::7]:50002"}]}`, 204, ""},
+		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk", "mode": "aggregated", "avoid": ["transit-a"], "full": ["transit-b"], "order": [{"local": "[2001:db8:5::a1]:443", "remote": "[2001:db9::7]:50002"}]}`, 204, ""},
 		{"order with a nameless subflow", "PUT", "/v1/connections", "", `{"token": 1, "order": [{"local": "[2001:db8:5::a1]:443", "remote": ""}]}`, 400, "needs `local` and `remote`"},
 		{"order that is too long", "PUT", "/v1/connections", "", `{"token": 1, "order": [` + strings.Repeat(subflow+",", 16) + subflow + `]}`, 400, "at most 16"},
 		{"connection by addresses", "PUT", "/v1/connections", "", `{"local": "[2001:db8:5::1]:443", "remote": "[2001:db9::7]:50000"}`, 204, ""},
@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", c.name, status, answer, c.status, c.want)
 		}
 	}
-	want := []Connection{{Token: 4294967295, Class: "bulk", Mode: Aggregated, Avoid: List[string]{"transit-a"}, Order: List[Subflow]{{
+	want := []Connection{{Token: 4294967295, Class: "bulk", Mode: Aggregated, Avoid: List[string]{"transit-a"}, Full: List[string]{"transit-b"}, Order: List[Subflow]{{
 		Local: netip.MustParseAddrPort("[2001:db8:5::a1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50002"),
 	}}}, {
 		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50000"),

@@ -372,6 +372,9 @@ type Connection struct {
 	// Avoid are paths on which its data are lost, by name. They are taken from it
 	// at once, whatever the policy.
 	Avoid List[string] `json:"avoid"`
+	// Full are paths whose ports have no room for its content, by name. Its subflows by them become
+	// backup, whatever the policy, and it gets no others.
+	Full List[string] `json:"full"`
 	// Order has its subflows, the one to use first. The first one that carries data by
 	// policy stays so; all others become backup. Empty: all stay as the policy has them.
 	Order List[Subflow] `json:"order"`

@@ -174,7 +174,7 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 			}
 			continue
 		}
-		switch paths[i].State {
+		switch stateFor(paths[i], routes) {
 		case PathUp:
 			d.Announce = append(d.Announce, entry)
 		case PathDraining:
@@ -183,6 +183,14 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 		}
 	}
 	return d
+}
+
+// stateFor is the state of a path for a connection: one that is full drains.
+func stateFor(path Path, routes Routes) PathState {
+	if path.State == PathUp && slices.Contains(routes.Full, path.Name) {
+		return PathDraining
+	}
+	return path.State
 }
 
 func usesOf(rule Rule, paths []Path) []PathUse {
@@ -224,6 +232,9 @@ func initialState(c *Connection, paths []Path, routes Routes) PathState {
 	}
 	if slices.Contains(routes.Avoid, name) {
 		return PathDown
+	}
+	if state == PathUp && slices.Contains(routes.Full, name) {
+		return PathDraining // and BGP does not know
 	}
 	return state
 }

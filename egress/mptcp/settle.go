@@ -18,6 +18,7 @@ func (m *Manager) decide(c *Connection, routes Routes) Decision {
 		return Decision{Reason: "no policy"}
 	}
 	routes.Avoid = slices.Concat(routes.Avoid, c.Hint.Avoid)
+	routes.Full = c.Hint.Full
 	return m.cfg.Bounds.announce(c, m.policy.Decide(c, m.paths, routes))
 }
 

@@ -88,6 +88,8 @@ type Hint struct {
 	Plain bool
 	// Avoid are paths on which its data are lost, see [Routes.Avoid].
 	Avoid []string
+	// Full are paths whose ports have no room for its content, see [Routes.Full].
+	Full []string
 	// Order has its subflows, the one to use first. The first one that is regular by the
 	// [Decision] stays so, and all others are backup. Without one of them here, all are as
 	// decided.
@@ -96,7 +98,7 @@ type Hint struct {
 
 func (h Hint) equal(other Hint) bool {
 	return h.Class == other.Class && h.Plain == other.Plain && slices.Equal(h.Avoid, other.Avoid) &&
-		slices.Equal(h.Order, other.Order)
+		slices.Equal(h.Full, other.Full) && slices.Equal(h.Order, other.Order)
 }
 
 // Ends name a subflow within its connection. Its addresses may be IPv4-mapped or not.
@@ -161,6 +163,9 @@ type Routes struct {
 	// whatever BGP says. They are left at once, by the initial subflow, too,
 	// where Best is among them and another subflow is there.
 	Avoid []string
+	// Full are those whose port has no room for the connection. They are not announced, and
+	// subflows by them become backup, the initial one, too, where Best is among them.
+	Full []string
 }
 
 // Router answers which paths reach a client. It is asked while the Manager is

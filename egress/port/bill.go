@@ -3,6 +3,7 @@ package port
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -29,11 +30,11 @@ type Bill struct {
 	interval time.Time
 	bits     float64
 	seconds  float64
-	// billed is the rate that is billed anyway. Of the allowed intervals above it some are
-	// free still.
-	billed        float64
-	allowed, free int
-	spare         int
+	// billed is the rate that is billed anyway, target the one to stay below. free is how many of
+	// the month's free intervals are left with it.
+	billed, target float64
+	free           float64
+	spare          int
 }
 
 // savedBill is what survives a restart.
@@ -42,6 +43,8 @@ type savedBill struct {
 	Month time.Time `json:"month"`
 	// Rates are the means of its intervals, in bit/s.
 	Rates []uint64 `json:"rates"`
+	// Past are the rates of the last days of the month before.
+	Past []uint64 `json:"past"`
 	// Before is the rate that the month before was billed by, in bit/s.
 	Before float64 `json:"before"`
 }
@@ -80,35 +83,85 @@ func (b *Bill) end(next time.Time) {
 	if month := monthOf(next, b.day); !month.Equal(b.saved.Month) {
 		if len(b.saved.Rates) > 0 {
 			b.saved.Before = percentile(b.saved.Rates)
+			b.saved.Past = b.recent()
 		}
 		b.saved.Month, b.saved.Rates = month, nil
 	}
 	b.count()
 }
 
-// count finds the rate that is billed anyway, if the month goes on like this.
+// count finds the rate that is billed anyway so far, and plans the rest of the month.
 func (b *Bill) count() {
-	rates := slices.Clone(b.saved.Rates)
-	slices.Sort(rates)
-	b.allowed = int(free * float64(min(len(rates)+borrowed, b.intervals())))
-	rate := 0.0
-	if len(rates) > b.allowed {
-		rate = float64(rates[len(rates)-1-b.allowed])
-	}
-	if len(rates) < firstDay {
+	elapsed, recent := sorted(b.saved.Rates), sorted(b.recent())
+	rate := percentileOf(elapsed)
+	if len(elapsed) < firstDay {
 		rate = max(rate, b.saved.Before)
 	}
 	b.billed = max(b.commit, rate)
-	above, _ := slices.BinarySearch(rates, uint64(overBilled*b.billed))
-	b.free = max(b.allowed-(len(rates)-above), 0)
-	b.spareLevel()
+	b.plan(elapsed, recent)
 }
 
-// spareLevel takes a new level of free intervals. It falls at once, and rises with a clear difference
-// alone: clients move with it.
-func (b *Bill) spareLevel() {
-	level := (b.free*MaxSpare + b.allowed - 1) / max(b.allowed, 1)
-	if level < b.spare || level > b.spare+1 || (b.spare == 0 && b.free >= minBurst) {
+// plan finds the target: the least rate that no more intervals of the month are above than the bill
+// leaves out. Those are the ones so far, and as many in each day to come as in each recent one.
+// Both lists are sorted.
+func (b *Bill) plan(elapsed, recent []uint64) {
+	total := b.intervals()
+	allowed := free * float64(total)
+	left := float64(max(total-len(elapsed), 0))
+	above := func(rate float64) float64 {
+		return over(elapsed, rate) + left*over(recent, rate)/float64(len(recent)+doubt)
+	}
+	highest := 0.0
+	for _, rates := range [][]uint64{elapsed, recent} {
+		if len(rates) > 0 {
+			highest = max(highest, float64(rates[len(rates)-1]))
+		}
+	}
+	planned := lowest(highest, func(rate float64) bool { return above(overBilled*rate) <= allowed })
+	planned = max(planned, b.commit)
+	unused := 1 - min(above(overBilled*planned)/allowed, 1)
+	b.target = max(b.commit, planned*(1-descent*unused))
+	b.free = max(allowed-over(elapsed, overBilled*b.target), 0)
+	b.spareLevel(allowed)
+}
+
+// recent are the rates of the last days, of the month before if need be.
+func (b *Bill) recent() []uint64 {
+	rates := slices.Concat(b.saved.Past, b.saved.Rates)
+	return rates[max(len(rates)-window, 0):]
+}
+
+// sorted returns rates in order, and leaves the list as it is.
+func sorted(rates []uint64) []uint64 {
+	rates = slices.Clone(rates)
+	slices.Sort(rates)
+	return rates
+}
+
+// over is how many of the sorted rates are above one.
+func over(rates []uint64, rate float64) float64 {
+	place, _ := slices.BinarySearch(rates, uint64(rate)+1)
+	return float64(len(rates) - place)
+}
+
+// lowest is the least rate up to most that is enough, as all higher ones are.
+func lowest(most float64, enough func(float64) bool) float64 {
+	low, high := 0.0, most
+	for high-low > most/1e4 {
+		if mean := (low + high) / 2; enough(mean) {
+			high = mean
+		} else {
+			low = mean
+		}
+	}
+	return high
+}
+
+// spareLevel takes a new level of free intervals that are left of a month's. It falls at once, and
+// rises with a clear difference alone: clients move with it.
+func (b *Bill) spareLevel(allowed float64) {
+	level := int(math.Ceil(b.free * MaxSpare / allowed))
+	if level < b.spare || level > b.spare+1 {
 		b.spare = level
 	}
 }
@@ -122,13 +175,12 @@ func (b *Bill) intervals() int {
 const (
 	// firstDay is how many intervals of a month say less than the month before.
 	firstDay = 288
-	// borrowed is how many intervals to come are taken to be lower than those so far. Of five
-	// days: the first evening must not set the rate of the month.
-	borrowed = 5 * firstDay
+	// window is how many of the last intervals show those to come: of twenty days.
+	window = 20 * firstDay
+	// doubt is how many more are taken to be low. The first evening must not set the rate of the month.
+	doubt = 2 * firstDay
 	// overBilled times the billed rate is clearly above it.
-	overBilled = 1.03
-	// minBurst is how many free intervals must be left to begin with them again.
-	minBurst = 12
+	overBilled = 1.02
 	// descent is how far the target is below the billed rate while no free interval is used.
 	descent = 0.3
 )
@@ -143,13 +195,7 @@ func (b *Bill) Spare() uint8 { return uint8(b.spare) }
 // Target is the rate that traffic is to stay below, in bit/s. Where free intervals are left
 // over it is less than the billed rate. So that falls, day by day, until the highest rates of
 // the month are the free ones.
-func (b *Bill) Target() float64 {
-	unused := 0.0
-	if b.allowed > 0 {
-		unused = float64(b.free) / float64(b.allowed)
-	}
-	return max(b.commit, b.billed*(1-descent*unused))
-}
+func (b *Bill) Target() float64 { return b.target }
 
 // MarshalJSON gives what survives a restart of the border.
 func (b *Bill) MarshalJSON() ([]byte, error) { return json.Marshal(b.saved) }
@@ -173,11 +219,11 @@ func monthOf(at time.Time, day int) time.Time {
 }
 
 // percentile is the 95th one of rates: the highest without the highest 5 %, rounded down.
-func percentile(rates []uint64) float64 {
-	if len(rates) == 0 {
+func percentile(rates []uint64) float64 { return percentileOf(sorted(rates)) }
+
+func percentileOf(sorted []uint64) float64 {
+	if len(sorted) == 0 {
 		return 0
 	}
-	sorted := slices.Clone(rates)
-	slices.Sort(sorted)
 	return float64(sorted[len(sorted)-1-int(free*float64(len(sorted)))])
 }

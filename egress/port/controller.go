@@ -11,21 +11,25 @@ type Limits struct {
 	High, Target float64
 	// Low is the load up to which clients come back.
 	Low float64
-	// Urgent is the load above which a single mean of some seconds counts. Below it another
-	// must confirm it.
+	// Urgent is the load above which a single mean counts. Below it those of half a minute count
+	// together.
 	Urgent float64
 	// Full is the load from which on the demand is higher than the load.
 	Full float64
+	// Mean is the time over which the load is averaged.
+	Mean time.Duration
+	// Lenient is whether clients beyond the level stay while no other port is better for them.
+	Lenient bool
 }
 
 // CapacityLimits are the limits of a port that shall not be filled beyond a share of its
 // capacity, such as 0.9.
 func CapacityLimits(fill float64) Limits {
-	return Limits{High: fill, Target: 0.98 * fill, Low: 0.95 * fill, Urgent: 1.05 * fill, Full: 0.97}
+	return Limits{High: fill, Target: 0.985 * fill, Low: 0.97 * fill, Urgent: 1.05 * fill, Full: 0.97, Mean: 5 * time.Second}
 }
 
 // billLimits are those of the rate that is billed anyway.
-var billLimits = Limits{High: 1.02, Target: 1, Low: 0.98, Urgent: 1.06, Full: math.Inf(1)}
+var billLimits = Limits{High: 1.012, Target: 1, Low: 0.985, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true}
 
 // Controller keeps a load below a limit by a level, the number of clients that may be on the port.
 //
@@ -48,9 +52,13 @@ type Controller struct {
 	quiet, changed time.Duration
 	// before is the load before the last change of so many steps, whose effect is to be learnt. rose:
 	// it was a rise.
-	before   float64
-	steps    int
-	rose     bool
+	before float64
+	steps  int
+	rose   bool
+	// expected is by how much the last change was to lower the load. spilt: clients stay beyond the
+	// level, until the load is below the limit again.
+	expected float64
+	spilt    bool
 	patience time.Duration
 	// tooHigh is the level that the last wrong rise led to, from the load tooHighFrom; 0 for
 	// none. from is the load before the last change.
@@ -64,14 +72,18 @@ const (
 	// Settle is the time in which servers follow a level: BGP's delay, and until
 	// congestion controls have found their new rates.
 	Settle = 15 * time.Second
-	// bucket is how long a load is averaged, and watch how many buckets without a peak
-	// allow a rise.
-	bucket = 5 * time.Second
-	watch  = 12
+	// confirmed is the time over which a load is averaged that is not urgent.
+	confirmed = 30 * time.Second
+	// watched is the time without a peak that allows a rise.
+	watched = time.Minute
 	// minPatience is the least time between a change and a rise.
 	minPatience = time.Minute
 	// MaxPatience is the longest time that a rise is put off after others proved wrong.
 	MaxPatience = time.Hour
+	// retry is the time after which a change that had no effect is tried again.
+	retry = 3 * time.Minute
+	// minEffect is the part of its expected effect that a change must have.
+	minEffect = 0.3
 	// maxRise is how many steps are taken up at once.
 	maxRise = maxLevel / 8
 )
@@ -100,15 +112,19 @@ func (c *Controller) Observe(now, lasted time.Duration, load float64) {
 	}
 	c.sum += load * lasted.Seconds()
 	c.seconds += lasted.Seconds()
-	if c.seconds < bucket.Seconds() {
+	if c.seconds < c.limits.Mean.Seconds() {
 		return
 	}
 	mean := c.sum / c.seconds
 	c.sum, c.seconds = 0, 0
+	watch := max(int(watched/c.limits.Mean), 2)
 	if len(c.buckets) == watch {
 		c.buckets = append(c.buckets[:0], c.buckets[1:]...)
 	}
 	c.buckets = append(c.buckets, mean)
+	if c.limits.Lenient && c.spills(now, mean) {
+		return
+	}
 	c.learn(mean)
 	switch {
 	case c.level > 0 && c.over():
@@ -121,8 +137,34 @@ func (c *Controller) Observe(now, lasted time.Duration, load float64) {
 // over reports whether the load is above the limit, and not for a moment alone.
 func (c *Controller) over() bool {
 	last := len(c.buckets) - 1
-	mean := c.buckets[last]
-	return mean > c.limits.Urgent || (mean > c.limits.High && last > 0 && c.buckets[last-1] > c.limits.High)
+	if c.buckets[last] > c.limits.Urgent {
+		return true
+	}
+	confirming := max(int(confirmed/c.limits.Mean), 1)
+	if len(c.buckets) < confirming {
+		return false
+	}
+	sum := 0.0
+	for _, load := range c.buckets[len(c.buckets)-confirming:] {
+		sum += load
+	}
+	return sum > c.limits.High*float64(confirming)
+}
+
+// spills reports whether the load is above the limit by clients whom the level does not move: no
+// other port is better for them. The first change that shows this is taken back. Else the level would
+// fall to nobody, and all would leave as soon as another port is better.
+func (c *Controller) spills(now time.Duration, mean float64) bool {
+	if c.spilt {
+		c.spilt = mean > c.limits.High && now-c.changed < retry
+		return c.spilt
+	}
+	if c.steps >= 0 || mean <= c.limits.High || c.before-mean > minEffect*c.expected {
+		return false
+	}
+	c.level -= c.steps
+	c.steps, c.spilt = 0, true
+	return true
 }
 
 // learn measures the effect of the last change.
@@ -147,7 +189,9 @@ func (c *Controller) lower(now time.Duration, mean float64) {
 	if mean >= c.limits.Full {
 		steps = max(steps, (c.level+3)/4) // the counter does not show how much more is wanted
 	}
-	c.change(now, mean, -min(max(steps, 1), c.level))
+	steps = min(max(steps, 1), c.level)
+	c.expected = step * float64(steps)
+	c.change(now, mean, -steps)
 }
 
 // raise takes clients back, where even the peaks of the last minute leave room.
@@ -158,7 +202,12 @@ func (c *Controller) raise(now time.Duration, mean float64) {
 	}
 	step := max(c.step, mean/float64(max(c.level, maxLevel/32)))
 	steps := min(int((c.limits.Low-peak)/max(step, 1e-4)), maxRise, maxLevel-c.level)
-	if c.tooHigh > 0 && mean > 0.9*c.tooHighFrom {
+	if steps < 1 && peak < c.limits.Low/2 {
+		// So large a step was learnt as demand changed. It must not keep an idle port closed.
+		c.step /= 2
+	}
+	// A port that is hardly used may try it again: something else has filled it.
+	if c.tooHigh > 0 && mean > max(0.9*c.tooHighFrom, c.limits.Low/2) {
 		steps = min(steps, c.tooHigh-1-c.level)
 	}
 	if steps < 1 {

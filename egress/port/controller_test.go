@@ -119,3 +119,40 @@ func TestBulkLeavesFirstAndClientsComeBack(t *testing.T) {
 		t.Error("a client did not come back")
 	}
 }
+
+// observe gives a controller a load that does not depend on its level.
+func observe(c *port.Controller, from, until time.Duration, load float64) {
+	for now := from + 5*time.Second; now <= until; now += 5 * time.Second {
+		c.Observe(now, 5*time.Second, load)
+	}
+}
+
+// Something else than clients fills a port, twice, and the second time just after a rise. Then the
+// port is nearly idle.
+func TestAnIdlePortTakesItsClientsBack(t *testing.T) {
+	c := port.NewController(port.CapacityLimits(0.9), 2*port.Whole)
+	observe(c, 0, 2*time.Minute, 0.99)
+	now := 2 * time.Minute
+	low := c.Shares()
+	for c.Shares() == low {
+		observe(c, now, now+5*time.Second, 0.1)
+		now += 5 * time.Second
+	}
+	observe(c, now, now+3*time.Minute, 0.99)
+	now += 3 * time.Minute
+	observe(c, now, now+12*time.Hour, 0.2)
+	if got := c.Shares(); got != port.All {
+		t.Errorf("twelve hours later the shares of a port with a load of a fifth are %v", got)
+	}
+}
+
+// A port is above its billed rate, and no other is cheaper for its clients.
+func TestClientsWithoutACheaperPortKeepTheirShare(t *testing.T) {
+	limits := port.Limits{High: 1.01, Target: 1, Low: 0.98, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true}
+	c := port.NewController(limits, 200)
+	before := c.Shares()
+	observe(c, 0, 6*time.Hour, 1.3)
+	if got := c.Shares(); got != before {
+		t.Errorf("after six hours above the billed rate its share is %v instead of %v, and all would leave at once for a cheaper port", got, before)
+	}
+}

@@ -27,13 +27,13 @@ type month struct {
 
 var months = []month{
 	{name: "equal transits", peering: 4, a: 10, b: 10, priceA: 1000, priceB: 1000, peak: 13, within: 1.1},
-	{name: "a cheap and a dear transit", peering: 4, a: 10, b: 10, priceA: 600, priceB: 1000, peak: 15, within: 1.1},
+	// The optimum knows the other port's price.
+	{name: "a cheap and a dear transit", peering: 4, a: 10, b: 10, priceA: 600, priceB: 1000, peak: 15, within: 1.15},
 	{name: "commitments", peering: 4, a: 10, b: 10, commitA: 4, commitB: 4, priceA: 1000, priceB: 800, peak: 13, within: 1.1},
 	{name: "matches", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, matches: 9, within: 1.15},
 	{name: "growth by a twentieth", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, growth: 0.05, within: 1.1},
-	// The optimum knows that the last evenings are the highest.
-	{name: "growth by half", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 9, growth: 0.5, within: 1.2},
-	{name: "a third of the clients need one route", peering: 6, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 13, bound: 0.33, within: 1.15},
+	{name: "growth by half", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 9, growth: 0.5, within: 1.15},
+	{name: "a third of the clients need one route", peering: 6, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 13, bound: 0.33, within: 1.1},
 }
 
 // diurnal is the shape of an eyeball network's traffic over a day and a week, whose peak is 1.
@@ -49,8 +49,9 @@ func diurnal(at time.Time) float64 {
 	return shape / 1.04
 }
 
-// The bill is at most 1.1 times the offline optimum, which knows the month beforehand. That holds
-// where the month's days are alike. The goodput is at least 98 % of that by quality alone, and no
+// The bill is at most 1.1 times the offline optimum, which knows the month beforehand. It is up to
+// 1.15 times that where some evenings are much higher than others, or the traffic grows by half. The
+// same holds where the optimum has most of the traffic on one cheap port. The goodput is at least 98 % of that by quality alone, and no
 // port is full while another has room. The test takes minutes; TestMonth has one of the months.
 func TestNightlyMonths(t *testing.T) {
 	for i, m := range months {
@@ -75,6 +76,9 @@ func (m month) check(t *testing.T, seed uint64) {
 	}
 	if got.goodput < 0.98 {
 		t.Errorf("the goodput is %.1f %% of what quality alone gives", 100*got.goodput)
+	}
+	if got.moves > 150 {
+		t.Errorf("a client moves %.0f times in the month", got.moves)
 	}
 	if got.full > 0.001 {
 		t.Errorf("a port was above 95 %% while another had room for %.2f %% of the time", 100*got.full)

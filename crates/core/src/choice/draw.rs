@@ -53,10 +53,10 @@ impl Draw {
         (place < policy.exploration).then_some(place)
     }
 
-    /// Whether the session looks at another arm, where the used one has just become worse: half of them do,
+    /// Whether the session looks at another arm, where the used one has just become worse: three of four do,
     /// unless nothing is explored.
     pub(crate) fn rechecks(self, policy: &PolicyConfig) -> bool {
-        policy.exploration > 0.0 && self.place(Lot::Recheck) < 0.5
+        policy.exploration > 0.0 && self.place(Lot::Recheck) < 0.75
     }
 
     /// One of the options, each as likely.

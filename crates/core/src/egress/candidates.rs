@@ -74,6 +74,12 @@ impl Candidates {
         self.mptcp != Mptcp::None && self.allows_several()
     }
 
+    /// Whether the ports of at least two egress routes have room: those of several, where none is full.
+    pub(super) fn have_room_for_several(&self) -> bool {
+        let full = self.room.full();
+        full.is_empty() || self.egresses.and(self.allowed).without(full).len() > 1
+    }
+
     const fn allows_several(&self) -> bool {
         matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
     }

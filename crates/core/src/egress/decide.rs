@@ -6,6 +6,8 @@ mod several;
 mod single;
 mod why;
 
+use std::time::Duration;
+
 use super::compare::compare;
 use super::record::Kept;
 use super::{
@@ -238,8 +240,14 @@ impl Rules<'_> {
     }
 
     /// Whether a kept route is known still, and not expected to be worse than the usual one, nor clearly
-    /// so where it is cheaper.
+    /// so where it is cheaper. A usual route that has declined a short time ago must be surely better: its
+    /// last samples are older than the rest of a decay.
     fn holds(&self, kept: Route, usual: Route) -> bool {
+        let declined = self.quality(usual).declined;
+        if declined.is_some_and(|since| since < QUARANTINE) {
+            let back = self.gain(usual, kept, Proof::LowerBound);
+            return !back.is_some_and(|gain| self.is_proof(gain, usual, kept));
+        }
         let gain = self.gain(kept, usual, Proof::Expected);
         let samples = self.quality(kept).samples(self.wants);
         let needed = self.policy.needed(Change::KeptRoute);
@@ -250,8 +258,10 @@ impl Rules<'_> {
 
     /// Whether several egress routes may be used now.
     fn is_open(&self, aggregated: Route) -> bool {
-        let room = &self.candidates.room;
-        self.candidates.aggregates() && self.is_not_avoided(aggregated) && room.is_everywhere()
+        let candidates = self.candidates;
+        candidates.aggregates()
+            && self.is_not_avoided(aggregated)
+            && candidates.have_room_for_several()
     }
 
     /// Whether the port of a single route has room for the client.
@@ -305,6 +315,9 @@ impl Rules<'_> {
         self.view.quality(route, self.candidates.plain_is)
     }
 }
+
+/// How long a route that has declined is left alone, unless it is surely better.
+const QUARANTINE: Duration = Duration::from_secs(1800);
 
 const fn policy(mode: Mode) -> RouteReason {
     Reason::Barred(RouteBar::Policy(mode))

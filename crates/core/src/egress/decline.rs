@@ -20,7 +20,8 @@ pub(super) struct Decline {
     at: Secs,
     /// By [`Phase`], the mean that samples are compared with; 0 where it is not known.
     references: [f32; Phase::ALL.len()],
-    /// By [`Phase`], the mean of the samples since the score began to grow, and their number.
+    /// By [`Phase`], the mean of the samples since the score began to grow, the last [`RECENT`] above all, and
+    /// their number.
     means: [f32; Phase::ALL.len()],
     counts: [u8; Phase::ALL.len()],
 }
@@ -49,13 +50,18 @@ impl Decline {
         }
         let below = (*reference - sample) / known.spread_sq(SD).sqrt();
         self.score += weight * (below.clamp(-CLIP, CLIP) - SLACK);
-        *reference += REFERENCE_SHARE * weight * (sample - *reference);
+        let share = if known.weight < YOUNG {
+            (1.0 + known.weight).recip()
+        } else {
+            REFERENCE_SHARE
+        };
+        *reference += share * weight * (sample - *reference);
         if self.score <= 0.0 {
             self.restart();
             return false;
         }
         self.counts[place] = self.counts[place].saturating_add(1);
-        let share = 1.0 / f32::from(self.counts[place]);
+        let share = f32::from(self.counts[place].min(RECENT)).recip();
         self.means[place] += share * (sample - self.means[place]);
         if self.score <= LIMIT {
             return false;
@@ -75,13 +81,8 @@ impl Decline {
     /// Replaces the means. A phase without samples since is taken to have fallen as the other did.
     fn replace(&mut self, goodput: &mut [Stat; Phase::ALL.len()]) {
         let fallen = |place: usize, goodput: &[Stat]| {
-            // In a long decay the faded mean is the younger one.
-            let by = match self.counts[place] {
-                0 => return None,
-                1..=LONG => self.means[place] - goodput[place].mean,
-                _ => 0.0,
-            };
-            Some(by.min(0.0))
+            let by = self.means[place] - goodput[place].mean;
+            (self.counts[place] > 0).then_some(by.min(0.0))
         };
         let by = Phase::ALL.map(|phase| fallen(phase as usize, goodput));
         for phase in Phase::ALL {
@@ -89,7 +90,8 @@ impl Decline {
             match (by[phase as usize], by[phase.other() as usize]) {
                 (Some(by), _) => {
                     stat.mean += by;
-                    stat.weight = f32::from(self.counts[phase as usize]).min(stat.weight);
+                    stat.weight =
+                        f32::from(self.counts[phase as usize].min(RECENT)).min(stat.weight);
                 }
                 (None, Some(by)) => {
                     stat.mean += by;
@@ -109,12 +111,14 @@ impl Decline {
 const APART: Duration = Duration::from_secs(6);
 /// For how much a sample counts in the reference.
 const REFERENCE_SHARE: f32 = 1.0 / 32.0;
+/// Up to so many samples the reference is their mean: the first ones alone are no measure of a fall.
+const YOUNG: f32 = 12.0;
 /// Samples that a mean must have before one can lie below it.
 const MIN_KNOWN: f32 = 4.0;
 /// The spread of goodputs until they show their own, as in comparisons.
 const SD: f32 = 0.4;
-/// After so many samples a decay is a long one.
-const LONG: u8 = 16;
+/// So many of the last samples are the new mean. In a decay those before are too high.
+const RECENT: u8 = 4;
 /// Standard deviations below the mean that are no evidence.
 const SLACK: f32 = 0.75;
 /// Standard deviations of one sample that count.

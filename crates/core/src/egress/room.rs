@@ -136,9 +136,10 @@ impl Room {
         carried_by(route, plain_is).is_none_or(|egress| !self.full.contains(egress))
     }
 
-    /// Whether no port is full.
-    pub(super) const fn is_everywhere(&self) -> bool {
-        self.full.is_empty()
+    /// The egress routes whose port is full for the client.
+    #[must_use]
+    pub const fn full(&self) -> EgressSet {
+        self.full
     }
 
     /// Whether the client's traffic costs less by one route than by another. It does not where the price

@@ -127,8 +127,12 @@ impl RouteTable {
         let stats = record.carrier(carrier, now, half_life);
         stats.count(seen);
         if view::learn_own(stats, seen, now) {
+            let since = stats.declined(now);
             stats.declined_at = now;
-            record.doubt_others(carrier);
+            // Further steps of a decay find samples of the others that are young.
+            if since.is_none_or(|since| since > view::UNSTEADY) {
+                record.doubt_others(carrier);
+            }
         }
     }
 

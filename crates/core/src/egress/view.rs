@@ -1,5 +1,7 @@
 //! The knowledge of a client, blended from its own samples, its prefix and its AS.
 
+use std::time::Duration;
+
 use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
 use super::{Carrier, EgressId, Phase, Route, RouteObservation, RouteQuality, Wants};
 use crate::stat::Stat;
@@ -199,9 +201,15 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation, now: 
             } = stats;
             fell = decline.observe(goodput, seen.phase, (sample, weight), now);
         }
+        let unsteady = fell || stats.declined(now).is_some_and(|since| since < UNSTEADY);
+        let most = if unsteady {
+            UNSTEADY_SAMPLES
+        } else {
+            OWN_SAMPLES
+        };
         let goodput = measured.of_mut(stats);
         if !seen.app_limited {
-            goodput.push_weighted(sample, weight, OWN_SAMPLES);
+            goodput.push_weighted(sample, weight, most);
         } else if goodput.weight <= 0.0 {
             goodput.push_weighted(sample, APP_LIMITED_WEIGHT * weight, OWN_SAMPLES);
         } else if sample > goodput.mean {
@@ -296,6 +304,10 @@ fn fill_in(
 const TYPICAL_GOODPUT: f32 = 16e6;
 /// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
 const FULL_BYTES: f32 = 1e6;
+/// For how long after a decline the mean is that of the last samples, since the next step may follow.
+pub(super) const UNSTEADY: Duration = Duration::from_secs(600);
+/// Samples whose mean is kept meanwhile.
+const UNSTEADY_SAMPLES: f32 = 6.0;
 /// Samples whose mean is kept for a client, and for a prefix or an AS.
 const OWN_SAMPLES: f32 = 16.0;
 const WIDER_SAMPLES: f32 = 256.0;

@@ -43,6 +43,8 @@ pub(super) struct Hint {
     pub(super) mode: Mode,
     /// Paths on which its data are lost.
     pub(super) avoid: EgressSet,
+    /// Paths whose port has no room for its content.
+    pub(super) full: EgressSet,
     /// Its subflows, the one to use first; empty where all are to be used.
     pub(super) order: Arc<[SubflowEnds]>,
     epoch: u64,
@@ -65,7 +67,7 @@ impl Hints {
         token: u32,
         class: ClassId,
         route: Route,
-        avoid: EgressSet,
+        [avoid, full]: [EgressSet; 2],
         order: Arc<[SubflowEnds]>,
     ) -> Hint {
         Hint {
@@ -77,6 +79,7 @@ impl Hints {
                 Route::Aggregated => Mode::Aggregated,
             },
             avoid,
+            full,
             order,
             epoch: self.epoch.load(Ordering::Relaxed),
         }
@@ -106,6 +109,8 @@ struct Body<'a> {
     class: &'a str,
     mode: Mode,
     avoid: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    full: Vec<&'a str>,
     order: &'a [SubflowEnds],
 }
 
@@ -127,13 +132,16 @@ impl Egress {
 
     async fn send_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
         let (rules, state) = (self.rules.load_full(), self.state.load_full());
-        let names = hint.avoid.iter();
-        let names = names.filter_map(|path| state.names().name(path));
+        let names = |paths: EgressSet| {
+            let names = paths.iter().filter_map(|path| state.names().name(path));
+            names.collect()
+        };
         let body = Body {
             token: hint.token,
             class: rules.classes.name(hint.class),
             mode: hint.mode,
-            avoid: names.collect(),
+            avoid: names(hint.avoid),
+            full: names(hint.full),
             order: &hint.order,
         };
         let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;

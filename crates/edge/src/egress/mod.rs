@@ -136,6 +136,8 @@ pub(crate) struct Decided {
     pub(crate) candidates: Candidates,
     /// Paths to the client that have stalled lately.
     pub(crate) avoided: EgressSet,
+    /// Paths to the client whose port has no room for the content.
+    pub(crate) full: EgressSet,
     pub(crate) reach: Option<Reach>,
 }
 
@@ -251,6 +253,7 @@ impl Egress {
             decision,
             candidates,
             avoided: candidates.egresses.iter().filter(stalls).collect(),
+            full: candidates.egresses.and(candidates.room.full()),
             reach,
         }
     }

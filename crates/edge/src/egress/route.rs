@@ -277,14 +277,9 @@ impl ConnRoute {
             return;
         };
         let hints = &self.egress.hints;
+        let paths = [chosen.decided.avoided, chosen.decided.full];
         let order = chosen.subflows.order();
-        let hint = hints.of(
-            token,
-            self.class(),
-            chosen.route,
-            chosen.decided.avoided,
-            order,
-        );
+        let hint = hints.of(token, self.class(), chosen.route, paths, order);
         if chosen.hint.as_ref() != Some(&hint) && hints.send(hint.clone()) {
             chosen.hint = Some(hint);
         }

@@ -75,43 +75,66 @@ impl Visits {
     }
 }
 
-#[test]
-fn a_route_that_decays_is_left_within_two_minutes() {
-    // Steps of 20 s, as a queue that others fill.
+/// Visits over a decay in steps of 20 s, as a queue that others fill. Returns the time until plain is left
+/// for the first time, counted from when it is worse than the others, and the moves.
+fn decay(seed: u64, every: usize, sd: f64) -> (usize, u32) {
     let steps = [60.0, 50.0, 40.0, 30.0, 20.0, 14.0, 10.0, 8.0];
-    for every in [2, 4, 8] {
-        for sd in [0.2, 0.4] {
-            let (mut slowest, mut moves, mut most) = (0, 0, 0);
-            for seed in 0..20 {
-                let mut visits = Visits::new(seed, sd);
-                for _ in 0..400 {
-                    visits.visit(60, 60.0, 20.0);
-                }
-                assert_eq!(visits.last, PLAIN, "{seed}");
-                visits.moves = 0;
-                let mut left_after = None;
-                for at in (0..600).step_by(every) {
-                    let step = (at / 20).min(steps.len() - 1);
-                    visits.visit(every as u64, steps[step], 20.0);
-                    if visits.last != PLAIN && left_after.is_none() {
-                        left_after = Some(at);
-                    }
-                }
-                // It is worse from the sixth step on.
-                let after = left_after.map_or(600, |at| at.saturating_sub(100));
-                slowest = slowest.max(after);
-                moves += visits.moves;
-                most = most.max(visits.moves);
-            }
-            let what = format!("a visit each {every} s, scattering by {sd}");
-            // Two minutes, or two dozen visits where these are rarer.
-            assert!(slowest <= 120.max(24 * every), "{what}: {slowest} s");
-            // One is needed. While the routes are alike, chance may add some there and back.
-            assert!(
-                moves <= 40 && most <= 6,
-                "{what}: {moves} moves in 20 runs, {most} in one"
-            );
+    let worse_at = 100;
+    let mut visits = Visits::new(seed, sd);
+    for _ in 0..400 {
+        visits.visit(60, 60.0, 20.0);
+    }
+    assert_eq!(visits.last, PLAIN, "{seed}");
+    visits.moves = 0;
+    let mut left_at = 600;
+    for at in (0..600).step_by(every) {
+        let step = (at / 20).min(steps.len() - 1);
+        visits.visit(every as u64, steps[step], 20.0);
+        if visits.last != PLAIN {
+            left_at = left_at.min(at);
         }
+    }
+    (left_at.saturating_sub(worse_at), visits.moves)
+}
+
+#[test]
+fn a_route_that_decays_is_left_within_two_minutes_by_one_move() {
+    for every in [2, 4, 8, 12, 20] {
+        for sd in [0.1, 0.2, 0.3, 0.4, 0.5] {
+            let runs: Vec<_> = (0..30).map(|seed| decay(seed, every, sd)).collect();
+            let mut left: Vec<_> = runs.iter().map(|run| run.0).collect();
+            left.sort_unstable();
+            let what = format!("a visit each {every} s, scattering by {sd}: {runs:?}");
+            // Two minutes for nine of ten, or 15 visits where these are rarer. The others meet with slow responses
+            // of the route that they look at.
+            assert!(left[26] <= 120.max(15 * every), "{what}");
+            assert!(left[29] <= 160.max(25 * every), "{what}");
+            let moves = runs.iter().map(|run| run.1);
+            // One of all runs has a third: chance while the routes are alike.
+            let many = moves.clone().filter(|moves| *moves > 2).count();
+            assert!(many <= 1, "{what}");
+            assert!(moves.sum::<u32>() <= 36, "{what}");
+        }
+    }
+}
+
+#[test]
+fn noise_is_no_decline_in_whole_days() {
+    for sd in [0.2, 0.3, 0.5] {
+        let (mut declines, mut moves) = (0, 0);
+        for seed in 0..5 {
+            let mut visits = Visits::new(seed, sd);
+            for _ in 0..2_880 {
+                visits.visit(30, 40.0, 30.0);
+                let world = &visits.world;
+                let view = world.table.view(addr(CLIENT), AS, world.now);
+                let quality = view.quality(PLAIN, world.candidates.plain_is);
+                declines += u32::from(quality.declined == Some(Duration::ZERO));
+            }
+            moves += visits.moves;
+        }
+        assert!(declines <= 1, "{declines} in five days, scattering by {sd}");
+        assert!(moves <= 4, "{moves} moves in five days, scattering by {sd}");
     }
 }
 

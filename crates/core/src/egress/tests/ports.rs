@@ -196,3 +196,23 @@ fn a_port_that_is_not_known_changes_nothing() {
     );
     assert_eq!(world.asked(CLIENT, Criterion::Goodput), before);
 }
+
+#[test]
+fn several_egress_routes_go_on_while_two_ports_have_room() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 6, 20, 20);
+    world.see(CLIENT, Route::Aggregated, 6, 60, 20);
+    let goodput = Criterion::Goodput;
+    let routes = [
+        [open(1), open(2), open(3)],
+        [open(1), full(2), open(3)],
+        [full(1), full(2), open(3)],
+    ]
+    .map(|ports| {
+        with_ports(&mut world, goodput, ports);
+        world.candidates.mptcp = Mptcp::Taken;
+        world.decide(CLIENT, goodput).route
+    });
+    assert_eq!(routes[..2], [Route::Aggregated; 2]);
+    assert_ne!(routes[2], Route::Aggregated, "one alone has room");
+}
