@@ -12,7 +12,6 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http::{Method, response};
 
-use crate::budget::{Budget, Cancellations};
 use crate::error::{Code, Error};
 use crate::frame::{Header, kind};
 use crate::message::{Context, RequestHead};
@@ -21,6 +20,7 @@ use crate::qpack::{self, Decoded, FieldRef};
 use crate::settings::Settings;
 use crate::stream::{Reader, Writer};
 use crate::varint;
+use hikyaku_http_common::floods::{Budget, Cancellations};
 
 pub use config::Config;
 use control::Control;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use hikyaku_http_common::content::Mismatch;
+use hikyaku_http_common::floods::Excess;
+
 use crate::qpack::QpackError;
 
 /// An error code of HTTP/3 (RFC 9114 §8.1) or QPACK (RFC 9204 §6).
@@ -157,5 +160,17 @@ impl From<QpackError> for Error {
                 Self::connection(Code::QpackDecoderStreamError, reason)
             }
         }
+    }
+}
+
+impl From<Mismatch> for Error {
+    fn from(Mismatch(reason): Mismatch) -> Self {
+        Self::malformed(reason)
+    }
+}
+
+impl From<Excess> for Error {
+    fn from(Excess(reason): Excess) -> Self {
+        Self::connection(Code::ExcessiveLoad, reason)
     }
 }

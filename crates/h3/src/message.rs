@@ -1,6 +1,5 @@
 //! Translation between messages of `http` and field sections (RFC 9114 §4.1 to §4.5).
 
-mod content;
 mod encode;
 mod request;
 mod response;
@@ -8,16 +7,15 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+use hikyaku_http_common::content::Content;
 use http::{HeaderMap, Method};
 
 use crate::error::{Code, Error};
 use crate::priority::Priority;
 use crate::qpack::Field;
 
-pub(crate) use content::Content;
 pub(crate) use encode::{Encoded, request, response, trailers};
 pub use request::{Protocol, RequestHead};
-pub(crate) use response::allowed;
 use section::Section;
 
 /// The header section that a [`Reader`](crate::stream::Reader) returns: [`RequestHead`] on a

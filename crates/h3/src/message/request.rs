@@ -1,12 +1,13 @@
 //! Header sections of requests (RFC 9114 §4.3.1, §4.4; RFC 9220).
 
 use bytes::Bytes;
+use hikyaku_http_common::content::Content;
 use http::header;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, Uri, Version, request};
 
 use super::section::{Pseudo, Section};
-use super::{Content, Context, Head, sealed};
+use super::{Context, Head, sealed};
 use crate::error::{Code, Error};
 use crate::priority::{self, Priority};
 

@@ -1,9 +1,10 @@
 //! Header sections of responses (RFC 9114 §4.3.2).
 
-use http::{Method, Response, StatusCode, Version, response};
+use hikyaku_http_common::content::Content;
+use http::{Response, StatusCode, Version, response};
 
 use super::section::{Pseudo, Section};
-use super::{Content, Context, Head, sealed};
+use super::{Context, Head, sealed};
 use crate::error::{Code, Error};
 
 impl Head for response::Parts {}
@@ -33,23 +34,10 @@ impl sealed::Head for response::Parts {
 
     fn content(&self, length: Option<u64>, context: &Context) -> Content {
         match &context.method {
-            Some(method) => allowed(self.status, method, length),
+            Some(method) => Content::of_response(self.status, method, length),
             None => Content::of_length(length),
         }
     }
-}
-
-/// The content that may follow a response's header section, by its status and its request's method
-/// (RFC 9110 §6.4.1, RFC 9114 §4.4).
-pub(crate) fn allowed(status: StatusCode, method: &Method, length: Option<u64>) -> Content {
-    if *method == Method::CONNECT && status.is_success() {
-        return Content::Tunnel;
-    }
-    let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    if *method == Method::HEAD || is_empty || status.is_informational() {
-        return Content::None;
-    }
-    Content::of_length(length)
 }
 
 fn status(pseudo: Pseudo) -> Result<StatusCode, Error> {

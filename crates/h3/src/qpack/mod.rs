@@ -15,15 +15,13 @@ mod decoder;
 mod dynamic_table;
 mod encoder;
 mod field_line;
-mod huffman;
 mod instruction;
-mod integer;
 mod prefix;
 mod recent_lines;
 mod static_table;
-mod string;
 
 use bytes::Bytes;
+use hikyaku_http_common::compression::{ENTRY_OVERHEAD, Malformed, field_size, integer, string};
 
 pub use decoder::{Decoded, Decoder, DecoderConfig};
 pub use encoder::{Encoder, EncoderConfig};
@@ -86,25 +84,6 @@ impl QpackError {
     }
 }
 
-/// Why bytes are no integer, string, instruction or field line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Malformed {
-    /// The bytes end before the item does.
-    Incomplete,
-    /// The item is invalid whatever follows.
-    Invalid(&'static str),
-}
-
-impl Malformed {
-    /// The error of an item that no byte can follow.
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Incomplete => "it is truncated",
-            Self::Invalid(reason) => reason,
-        }
-    }
-}
-
 /// The position of an entry in a field line or an instruction (RFC 9204 §3.2.4 to §3.2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Index {
@@ -115,14 +94,6 @@ enum Index {
     /// The entries between the Base and this one.
     PostBase(u64),
 }
-
-/// Size in bytes of an entry (RFC 9204 §3.2.1) or a field line (RFC 9114 §4.2.2).
-const fn field_size(name: &[u8], value: &[u8]) -> u64 {
-    name.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD
-}
-
-/// The bytes of an entry beyond its name and value.
-const ENTRY_OVERHEAD: u64 = 32;
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,13 @@ use std::ops::DerefMut;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
-use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::error::{Code, Error};
 use crate::frame::{self, Header, HeaderDecoder, kind};
-use crate::message::{self, Content, Context, Head};
+use crate::message::{self, Context, Head};
 use crate::qpack::Decoded;
+use hikyaku_http_common::content::Content;
+use hikyaku_http_common::floods::Budget;
 
 /// Reads the message that the peer sends on a request stream.
 ///

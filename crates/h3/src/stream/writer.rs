@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 
 use bytes::{BufMut, BytesMut};
+use hikyaku_http_common::content::Content;
 use http::{HeaderMap, Method, StatusCode, header, response};
 
 use crate::connection::Connection;
 use crate::frame::{Header, kind};
-use crate::message::{self, Content, Encoded, RequestHead};
+use crate::message::{self, Encoded, RequestHead};
 
 /// Writes a message on a request stream: header section, content, trailer section.
 ///
@@ -176,7 +177,7 @@ impl Writer<response::Parts> {
         self.section(&message::response(&status, headers), connection, out)?;
         if !status.is_informational() {
             let method = self.method.as_ref().unwrap_or(&Method::GET);
-            self.content = message::allowed(status, method, length(headers));
+            self.content = Content::of_response(status, method, length(headers));
             self.phase = Phase::Content;
         }
         Ok(())

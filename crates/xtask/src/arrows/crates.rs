@@ -9,10 +9,11 @@ use anyhow::{Context, Result};
 use super::Arrows;
 
 /// The crates that each may use (ARCHITECTURE.md). Tests may use `testkit` and all that their crate uses.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("units", &[]),
-    ("h3", &[]),
+    ("http-common", &[]),
     ("tls", &[]),
+    ("h3", &["http-common"]),
     ("core", &["units"]),
     ("netsim", &["units"]),
     ("congestion", &["units"]),

@@ -3,7 +3,7 @@
 mod dictionary;
 
 /// The name of the field that carries a priority (RFC 9218 §5).
-pub(crate) const FIELD: &str = "priority";
+pub const FIELD: &str = "priority";
 
 /// The priority of a response (RFC 9218 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,14 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::{Code, Error};
+/// More work without use than is allowed: the connection is to be closed, with `H3_EXCESSIVE_LOAD`
+/// (RFC 9114 §8.1) or `ENHANCE_YOUR_CALM` (RFC 9113 §7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Excess(pub &'static str);
 
 /// The bytes that a peer may send without use. The allowance is small, and useful bytes raise it.
 ///
 /// A frame without use costs [`Budget::FRAME`] bytes beside its own, since handling it takes time
 /// however short it is.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     left: u64,
     max: u64,
 }
@@ -19,37 +23,34 @@ impl Budget {
     const FRAME: u64 = 32;
 
     /// Makes a budget of `max` bytes, which it never exceeds.
-    pub(crate) fn new(max: u64) -> Self {
+    pub fn new(max: u64) -> Self {
         Self { left: max, max }
     }
 
     /// Counts `bytes` without use.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` if more was sent than allowed.
-    pub(crate) fn spend(&mut self, bytes: u64) -> Result<(), Error> {
+    /// [`Excess`] if more was sent than allowed.
+    pub fn spend(&mut self, bytes: u64) -> Result<(), Excess> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::connection(
-                Code::ExcessiveLoad,
-                "too much was sent to no use",
-            )),
+            None => Err(Excess("too much was sent to no use")),
         }
     }
 
     /// Counts a frame without use that has `length` bytes of content.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` if more was sent than allowed.
-    pub(crate) fn spend_frame(&mut self, length: u64) -> Result<(), Error> {
+    /// [`Excess`] if more was sent than allowed.
+    pub fn spend_frame(&mut self, length: u64) -> Result<(), Excess> {
         self.spend(length.saturating_add(Self::FRAME))
     }
 
     /// Allows `bytes` more without use.
-    pub(crate) fn earn(&mut self, bytes: u64) {
+    pub fn earn(&mut self, bytes: u64) {
         self.left = self.left.saturating_add(bytes).min(self.max);
     }
 }
@@ -59,7 +60,7 @@ impl Budget {
 /// Each cancellation costs one. Each answered request and each tenth of a second gives one back.
 /// Somebody who scrolls, seeks or leaves a page stays within; a flood is over after `max` requests.
 #[derive(Debug)]
-pub(crate) struct Cancellations {
+pub struct Cancellations {
     left: u32,
     max: u32,
     /// The time up to which elapsed time has been credited.
@@ -69,7 +70,8 @@ pub(crate) struct Cancellations {
 impl Cancellations {
     const GIVES_ONE: Duration = Duration::from_millis(100);
 
-    pub(crate) fn new(max: u32) -> Self {
+    /// Allows `max` cancellations at once.
+    pub fn new(max: u32) -> Self {
         Self {
             left: max,
             max,
@@ -78,20 +80,20 @@ impl Cancellations {
     }
 
     /// Counts an answered request.
-    pub(crate) fn on_complete(&mut self) {
+    pub fn on_complete(&mut self) {
         self.earn(1);
     }
 
     /// Counts a request that was cancelled at `now`.
     ///
     /// # Errors
-    /// `H3_EXCESSIVE_LOAD` if too many were.
-    pub(crate) fn on_cancelled(&mut self, now: Instant) -> Result<(), Error> {
+    /// [`Excess`] if too many were.
+    pub fn on_cancelled(&mut self, now: Instant) -> Result<(), Excess> {
         self.refill(now);
-        self.left = self.left.checked_sub(1).ok_or(Error::connection(
-            Code::ExcessiveLoad,
-            "too many requests were cancelled",
-        ))?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or(Excess("too many requests were cancelled"))?;
         Ok(())
     }
 
@@ -145,8 +147,7 @@ mod tests {
     fn useless_bytes_are_bounded() {
         let mut budget = Budget::new(100);
         assert!(budget.spend_frame(68).is_ok(), "the whole budget");
-        let code = budget.spend(1).map_err(|error| error.code());
-        assert_eq!(code, Err(Code::ExcessiveLoad), "beyond it");
+        assert!(budget.spend(1).is_err(), "beyond it");
         budget.earn(1_000);
         assert!(budget.spend(100).is_ok(), "what was earned");
         assert!(budget.spend(1).is_err(), "earned up to its first value");

@@ -5,7 +5,7 @@ use bytes::BufMut;
 use super::Malformed;
 
 /// Appends `value` with a prefix of `bits` (1 to 8) bits; `pattern` fills the bits above.
-pub(super) fn write(out: &mut impl BufMut, pattern: u8, bits: u8, value: u64) {
+pub fn write(out: &mut impl BufMut, pattern: u8, bits: u8, value: u64) {
     let max = u64::from(prefix_mask(bits));
     if value < max {
         out.put_u8(pattern | value as u8);
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut impl BufMut, pattern: u8, bits: u8, value: u64) {
 ///
 /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] if the value exceeds 62 bits or
 /// takes more bytes than 62 bits need.
-pub(super) fn read(input: &mut &[u8], bits: u8) -> Result<u64, Malformed> {
+pub fn read(input: &mut &[u8], bits: u8) -> Result<u64, Malformed> {
     let first = take_byte(input)? & prefix_mask(bits);
     let mut value = u64::from(first);
     if first < prefix_mask(bits) {

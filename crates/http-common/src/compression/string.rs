@@ -1,4 +1,4 @@
-//! String literals (RFC 9204 §4.1.2).
+//! String literals (RFC 7541 §5.2, RFC 9204 §4.1.2).
 
 use bytes::{BufMut, Bytes};
 
@@ -6,7 +6,7 @@ use super::{Malformed, huffman, integer};
 
 /// A string in the input, not yet decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Literal<'a> {
+pub struct Literal<'a> {
     huffman: bool,
     bytes: &'a [u8],
 }
@@ -19,7 +19,7 @@ impl<'a> Literal<'a> {
     ///
     /// [`Malformed::Incomplete`], or [`Malformed::Invalid`] as soon as the length announces more
     /// than `max_len` bytes.
-    pub(super) fn read(input: &mut &'a [u8], bits: u8, max_len: u64) -> Result<Self, Malformed> {
+    pub fn read(input: &mut &'a [u8], bits: u8, max_len: u64) -> Result<Self, Malformed> {
         let first = *input.first().ok_or(Malformed::Incomplete)?;
         let huffman = first & huffman_flag(bits) != 0;
         let length = integer::read(input, bits - 1)?;
@@ -40,14 +40,29 @@ impl<'a> Literal<'a> {
         Ok(Self { huffman, bytes })
     }
 
+    /// Appends the string to `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed::Invalid`] for an invalid Huffman code. `out` may then have a part of it.
+    pub fn append_to(self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        if self.huffman {
+            return huffman::decode(self.bytes, out);
+        }
+        out.extend_from_slice(self.bytes);
+        Ok(())
+    }
+
     /// Copies the string from the input.
     ///
     /// # Errors
     ///
     /// [`Malformed::Invalid`] for an invalid Huffman code.
-    pub(super) fn to_bytes(self) -> Result<Bytes, Malformed> {
+    pub fn to_bytes(self) -> Result<Bytes, Malformed> {
         if self.huffman {
-            huffman::decode(self.bytes).map(Bytes::from)
+            let mut text = Vec::new();
+            huffman::decode(self.bytes, &mut text)?;
+            Ok(Bytes::from(text))
         } else {
             Ok(Bytes::copy_from_slice(self.bytes))
         }
@@ -59,7 +74,7 @@ impl<'a> Literal<'a> {
     /// # Errors
     ///
     /// [`Malformed::Invalid`] for an invalid Huffman code.
-    pub(super) fn to_part_of(self, source: &Bytes) -> Result<Bytes, Malformed> {
+    pub fn to_part_of(self, source: &Bytes) -> Result<Bytes, Malformed> {
         if self.huffman {
             self.to_bytes()
         } else {
@@ -70,7 +85,7 @@ impl<'a> Literal<'a> {
 
 /// Appends an N-bit prefix string with N = `bits` (2 to 8), in the shorter encoding;
 /// `pattern` fills the bits above.
-pub(super) fn write(out: &mut impl BufMut, pattern: u8, bits: u8, text: &[u8]) {
+pub fn write(out: &mut impl BufMut, pattern: u8, bits: u8, text: &[u8]) {
     let encoded_len = huffman::encoded_len(text);
     if encoded_len < text.len() {
         integer::write(

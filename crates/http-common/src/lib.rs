@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+pub mod compression;
+pub mod content;
+pub mod floods;
+pub mod priority;
