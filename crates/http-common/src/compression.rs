@@ -2,6 +2,7 @@
 
 pub mod huffman;
 pub mod integer;
+pub mod recent_lines;
 pub mod string;
 
 /// Why bytes are no integer, string, instruction or field line.

@@ -32,7 +32,7 @@ impl Priority {
     pub fn parse(value: &[u8]) -> Self {
         use dictionary::Value;
         let mut priority = Self::default();
-        for (key, value) in dictionary::parse(value).unwrap_or_default() {
+        let members = dictionary::parse(value, |key, value| {
             // The last member of a key counts (RFC 9651 §3.2).
             match (key, value) {
                 (b"u", Value::Integer(urgency)) => {
@@ -46,8 +46,8 @@ impl Priority {
                 (b"i", Value::Other) => priority.incremental = false,
                 _ => {}
             }
-        }
-        priority
+        });
+        members.map_or_else(Self::default, |()| priority)
     }
 }
 

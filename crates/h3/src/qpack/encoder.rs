@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::mem;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use hikyaku_http_common::compression::recent_lines::{RecentLines, hash};
 
 use super::dynamic_table::{DynamicTable, Entry, Matches};
 use super::instruction::{self, DecoderInstruction};
 use super::prefix::Prefix;
-use super::recent_lines::RecentLines;
 use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, static_table};
 
 /// The limits of an encoder.
@@ -215,7 +215,7 @@ impl Encoder {
         }
         let size = field_size(field.name, field.value);
         let is_due = size <= self.table.capacity() / MAX_SHARE
-            && self.recent.remember(field.name, field.value)
+            && self.recent.remember(hash(field.name, field.value))
             && self.has_room(size, section);
         if is_due {
             self.insert(field, fixed, matches.name)

@@ -17,7 +17,6 @@ mod encoder;
 mod field_line;
 mod instruction;
 mod prefix;
-mod recent_lines;
 mod static_table;
 
 use bytes::Bytes;

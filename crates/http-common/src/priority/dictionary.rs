@@ -9,11 +9,10 @@ pub(super) enum Value {
     Other,
 }
 
-/// Parses a dictionary into its members, in their order; `None` if it is malformed (RFC 9651
-/// §4.2.2).
-pub(super) fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
+/// Parses a dictionary, and hands each member to `on_member` in their order. `None` if it is
+/// malformed (RFC 9651 §4.2.2): the members before the fault do not count then.
+pub(super) fn parse<'a>(text: &'a [u8], mut on_member: impl FnMut(&'a [u8], Value)) -> Option<()> {
     let mut input = Input(text.trim_ascii());
-    let mut members = Vec::new();
     while !input.0.is_empty() {
         let key = input.key()?;
         let value = if input.skip(b'=') {
@@ -22,7 +21,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
             Value::Boolean(true)
         };
         input.parameters()?;
-        members.push((key, value));
+        on_member(key, value);
         input.whitespace();
         if input.0.is_empty() {
             break;
@@ -35,7 +34,7 @@ pub(super) fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
             return None;
         }
     }
-    Some(members)
+    Some(())
 }
 
 struct Input<'a>(&'a [u8]);
