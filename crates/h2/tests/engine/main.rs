@@ -1,0 +1,9 @@
+//! The engine from outside: frames built byte by byte, and the client of the crate `h2` against it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
+
+mod floods;
+mod foreign;
+mod properties;
+mod rules;
+mod sending;
+mod wire;
