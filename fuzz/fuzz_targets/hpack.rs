@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         match server.recv(&mut input, now) {
             Ok(Some(Event::Request { stream, head, .. })) => {
                 for field in head.fields() {
-                    assert!(!field.name.is_empty() && !field.name.starts_with(':'));
+                    assert!(!field.name.is_empty() && !field.name.starts_with(b":"));
                 }
                 server.reset(stream, Code::CANCEL);
             }

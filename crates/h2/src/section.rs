@@ -106,8 +106,8 @@ impl Section {
 /// A field of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The name, in lower case.
-    pub name: &'a str,
+    /// The name: a token in lower case.
+    pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
     /// Whether an intermediary must not compress the line with a table (RFC 7541 §6.2.3).
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
     /// The first value of a field, whose name is in lower case.
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.clone()
-            .find(|field| field.name == name)
+            .find(|field| field.name == name.as_bytes())
             .map(|field| field.value)
     }
 
@@ -161,8 +161,7 @@ impl<'a> Iterator for Fields<'a> {
         let (line, rest) = self.lines.split_first()?;
         self.lines = rest;
         Some(Field {
-            // Names are tokens.
-            name: std::str::from_utf8(self.section.name(*line)).unwrap_or_default(),
+            name: self.section.name(*line),
             value: self.section.value(*line),
             never_indexed: line.never_indexed,
         })

@@ -70,7 +70,11 @@ impl Encoder {
             _ if sensitive => literal(pattern::NEVER_INDEXED, fixed, name, value, out),
             _ => {
                 let hash = hash(name, value);
-                match self.find(hash, name, value) {
+                let is_same = |line: &[u8], name_len: usize| {
+                    let (other_name, other_value) = line.split_at(name_len);
+                    other_name == name && other_value == value
+                };
+                match self.find(hash, is_same) {
                     Some(index) => indexed(index, out),
                     None if self.is_due(hash, name, value) => self.insert(hash, name, value, out),
                     None => literal(pattern::NOT_INDEXED, fixed, name, value, out),
@@ -88,7 +92,10 @@ impl Encoder {
                 continue;
             };
             let (name, value) = prepared.line(line);
-            match self.find(hash, name, value) {
+            let [start, _, end] = line.text;
+            let text = &prepared.text[start..end];
+            let is_same = |other: &[u8], name_len| name_len == name.len() && other == text;
+            match self.find(hash, is_same) {
                 Some(index) => indexed(index, out),
                 None if self.is_due(hash, name, value) => self.insert(hash, name, value, out),
                 None => out.extend_from_slice(encoded),
@@ -96,20 +103,19 @@ impl Encoder {
         }
     }
 
-    /// The index of the line in the dynamic table.
-    fn find(&self, hash: u32, name: &[u8], value: &[u8]) -> Option<usize> {
+    /// The index of a line in the dynamic table. `is_same` gets the line that has the hash, and the
+    /// length of its name.
+    fn find(&self, hash: u32, is_same: impl Fn(&[u8], usize) -> bool) -> Option<usize> {
         let (older, newer) = self.hashes.as_slices();
-        let is_same = |other: &u32| *other == hash;
-        let position = match older.iter().position(is_same) {
+        let has_hash = |other: &u32| *other == hash;
+        let position = match older.iter().position(has_hash) {
             Some(position) => position,
-            None => older.len() + newer.iter().position(is_same)?,
+            None => older.len() + newer.iter().position(has_hash)?,
         };
         let newer = self.hashes.len() - 1 - position;
         let found = self.table.get(newer)?;
-        let (other_name, other_value) = found.line.split_at(found.name_len);
-        // The hash of another line may be the same: that line is then sent as a literal.
-        let is_same = other_name == name && other_value == value;
-        is_same.then_some(static_table::LEN + 1 + newer)
+        // Another line may have the hash: this one is then sent as a literal.
+        is_same(found.line, found.name_len).then_some(static_table::LEN + 1 + newer)
     }
 
     /// Whether the line enters the table now.

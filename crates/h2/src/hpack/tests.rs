@@ -17,7 +17,8 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, Malformed>
     let fields = Fields::new(&section, 0);
     let line = |field: crate::section::Field<'_>| {
         let never = if field.never_indexed { "!" } else { "" };
-        format!("{never}{}: {}", field.name, field.value.escape_ascii())
+        let name = field.name.escape_ascii();
+        format!("{never}{name}: {}", field.value.escape_ascii())
     };
     Ok(fields.map(line).collect())
 }

@@ -39,7 +39,8 @@ fn request(parts: &[&[(&str, &str)]], connect_protocol: bool) -> Result<String, 
         text = format!("{text} {protocol}");
     }
     for field in head.fields() {
-        text = format!("{text} {}={}", field.name, field.value.escape_ascii());
+        let name = field.name.escape_ascii();
+        text = format!("{text} {name}={}", field.value.escape_ascii());
     }
     if let Some(length) = head.content_length() {
         text = format!("{text} ({length})");

@@ -54,7 +54,7 @@ pub fn decode(input: &[u8], text: &mut Vec<u8>) -> Result<(), Malformed> {
     };
     loop {
         window.refill();
-        let (_, length) = window.short_code();
+        let (symbol, length) = window.short_code();
         if length == 0 {
             let (symbol, length) = long_code(window.bits);
             if length > window.available {
@@ -70,10 +70,15 @@ pub fn decode(input: &[u8], text: &mut Vec<u8>) -> Result<(), Malformed> {
         if length > window.available {
             break;
         }
-        // A full window has five short codes at least.
-        for _ in 0..5 {
+        text.push(symbol);
+        window.take(length);
+        // Four more, if they are there whatever their lengths.
+        if window.available < 4 * SHORT_BITS {
+            continue;
+        }
+        for _ in 0..4 {
             let (symbol, length) = window.short_code();
-            if length == 0 || length > window.available {
+            if length == 0 {
                 break;
             }
             text.push(symbol);
