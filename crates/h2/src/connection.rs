@@ -232,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// Makes the event of what was found.
+    /// Makes the event of a frame's news.
     fn event<'c, 'i: 'c>(&'c self, found: Found<'i>) -> Event<'c> {
         match found {
             Found::Request {

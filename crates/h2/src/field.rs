@@ -1,6 +1,6 @@
-//! Names and values of fields, and what is known of them before a message is read.
+//! Classes of fields, which are known before a message is read.
 
-/// What a field's name means to the engine.
+/// The meaning of a field's name to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// What is known of a line: computed once, also for lines that stay in a dynamic table.
+/// The class of a line: computed once, also for lines that stay in a dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) kind: Kind,

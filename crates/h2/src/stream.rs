@@ -8,6 +8,8 @@ use hikyaku_http_common::content::Content;
 use hikyaku_http_common::priority::Priority;
 use http::{HeaderMap, Method};
 
+use crate::output::Output;
+
 /// A stream whose request has arrived, until both sides have ended it (RFC 9113 §5.1).
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -50,7 +52,7 @@ pub(crate) struct Sending {
     pub(crate) has_ended: bool,
 }
 
-/// What the caller may give next.
+/// The part of a response that the caller may give next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Head,
@@ -94,8 +96,17 @@ impl Queue {
         }
     }
 
+    /// Moves `length` bytes to the output; there are as many.
+    pub(crate) fn move_to(&mut self, output: &mut Output, mut length: usize) {
+        while length > 0 {
+            let piece = self.take(length);
+            length -= piece.len();
+            output.content(piece);
+        }
+    }
+
     /// Takes a part of the first chunk, of `max` bytes at most.
-    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+    fn take(&mut self, max: usize) -> Bytes {
         let taken = if self.first.len() > max {
             self.first.split_to(max)
         } else {

@@ -20,7 +20,7 @@ pub struct Budget {
 
 impl Budget {
     /// The cost of handling a frame, in bytes.
-    const FRAME: u64 = 32;
+    pub const FRAME: u64 = 32;
 
     /// Makes a budget of `max` bytes, which it never exceeds.
     pub fn new(max: u64) -> Self {

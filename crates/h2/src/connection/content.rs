@@ -19,6 +19,31 @@ pub(super) struct Data {
     is_dropped: bool,
 }
 
+impl Data {
+    /// Reads the layout of a frame. Also returns the bytes that are no content.
+    fn of(header: Header, payload: &[u8]) -> Result<(Self, u32)> {
+        let mut data = Self {
+            stream: header.stream,
+            content: header.length,
+            padding: 0,
+            end: header.has(flag::END_STREAM),
+            is_dropped: true,
+        };
+        if !header.has(flag::PADDED) {
+            return Ok((data, 0));
+        }
+        let &padding = payload
+            .first()
+            .ok_or(Violation::frame_size("a frame without its pad length"))?;
+        data.padding = padding.into();
+        let overhead = data.padding + 1;
+        let content = header.length.checked_sub(overhead);
+        let reason = "more padding than the frame has bytes";
+        data.content = content.ok_or(Violation::protocol(reason))?;
+        Ok((data, overhead))
+    }
+}
+
 impl Connection {
     /// Takes the start of a frame: `payload` has the pad length, if there is one.
     pub(super) fn on_data(
@@ -30,24 +55,7 @@ impl Connection {
         if stream.is_multiple_of(2) || stream > self.last_stream {
             return Err(Violation::protocol("DATA on an idle stream"));
         }
-        let mut data = Data {
-            stream,
-            content: length,
-            padding: 0,
-            end: header.has(flag::END_STREAM),
-            is_dropped: true,
-        };
-        let mut overhead = 0;
-        if header.has(flag::PADDED) {
-            let &padding = payload
-                .first()
-                .ok_or(Violation::frame_size("a frame without its pad length"))?;
-            data.padding = padding.into();
-            overhead = data.padding + 1;
-            let content = length.checked_sub(overhead);
-            let reason = "more padding than the frame has bytes";
-            data.content = content.ok_or(Violation::protocol(reason))?;
-        }
+        let (mut data, overhead) = Data::of(header, payload)?;
         self.windows.on_received(length)?;
         self.credit(overhead)?;
         let accepted = self.accept(&mut data, length, overhead);

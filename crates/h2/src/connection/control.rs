@@ -193,7 +193,7 @@ impl Connection {
             self.reply_with(kind::PING, flag::ACK, 0, &payload)?;
             return Ok(None);
         }
-        if payload == STOP_PING {
+        if payload == STOP_PING && self.is_announced() {
             self.refuse_more();
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use crate::frame::{self, Header, PREFACE, flag, kind};
 use crate::settings::INITIAL_FRAME_SIZE;
 use crate::stream::Closed;
 
-/// What comes next.
+/// The part of the connection that comes next.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// The client's preface, of which so many bytes have arrived.
@@ -25,7 +25,7 @@ pub(super) enum Reading {
     Ignored(u32),
 }
 
-/// What a frame brought, before its event borrows from the connection.
+/// News of a frame, before its event borrows from the connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found<'i> {
     Request {

@@ -152,10 +152,7 @@ impl Connection {
         self.last_stream = stream;
         let updated = self.idle_priorities.take(stream);
         if self.streams.len() >= self.config.max_streams as usize || self.stop.refuses(stream) {
-            self.spend_frame(block as u32)?;
-            let code = Code::REFUSED_STREAM.value().to_be_bytes();
-            self.reply(kind::RST_STREAM, stream, &code)?;
-            self.closed.push(stream, Closed::Reset);
+            self.refuse(stream, block)?;
             return Ok(None);
         }
         // RFC 7540 §5.3.1, which clients that still send priorities obey.
@@ -181,12 +178,10 @@ impl Connection {
         if end_stream {
             content.on_end()?;
         }
-        let method = if self.parsed.is_head(&self.section) {
-            Method::HEAD
-        } else if content == Content::Tunnel {
-            Method::CONNECT
-        } else {
-            Method::GET
+        let method = match content {
+            Content::Tunnel => Method::CONNECT,
+            _ if self.parsed.is_head(&self.section) => Method::HEAD,
+            _ => Method::GET,
         };
         self.open(stream, method, content, priority, end_stream);
         Ok(Some(Found::Request {
@@ -194,6 +189,15 @@ impl Connection {
             priority,
             end: end_stream,
         }))
+    }
+
+    /// Refuses a request whose block has `block` bytes.
+    fn refuse(&mut self, stream: u32, block: usize) -> Result<()> {
+        self.spend_frame(block as u32)?;
+        let code = Code::REFUSED_STREAM.value().to_be_bytes();
+        self.reply(kind::RST_STREAM, stream, &code)?;
+        self.closed.push(stream, Closed::Reset);
+        Ok(())
     }
 
     fn open(

@@ -167,6 +167,13 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether content may be sent: after the header section, unless that answers HEAD or has a
+    /// status without content (RFC 9110 §6.4.1).
+    pub fn takes_content(&self, stream: u32) -> bool {
+        let slot = self.content_of(stream).ok();
+        slot.is_some_and(|slot| self.streams[slot].sending.content != Content::None)
+    }
+
     /// The slot of a stream on which content can be sent.
     fn content_of(&self, stream: u32) -> Result<usize, Unsent> {
         let slot = self.streams.slot(stream).ok_or(Unsent::Over)?;

@@ -35,8 +35,8 @@ impl Stop {
 impl Connection {
     /// Announces that this server stops.
     ///
-    /// "A server that is attempting to gracefully shut down a connection SHOULD send an initial GOAWAY
-    /// frame with the last stream identifier set to 2^31-1" (RFC 9113 §6.8).
+    /// The first of two GOAWAY frames has "the last stream identifier set to 2^31-1 and a NO_ERROR
+    /// code" (RFC 9113 §6.8).
     pub fn shutdown(&mut self, step: Shutdown, now: Instant) {
         self.now = now;
         match step {
@@ -49,6 +49,11 @@ impl Connection {
             Shutdown::Announce => {}
             Shutdown::Refuse => self.refuse_more(),
         }
+    }
+
+    /// Whether the stop was announced, and requests are not refused yet.
+    pub(super) fn is_announced(&self) -> bool {
+        self.stop.deadline.is_some()
     }
 
     /// Rejects requests from now on. "Endpoints MUST NOT increase the value they send".
@@ -77,7 +82,7 @@ impl Connection {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due `now`.
+    /// Handles the timeouts that are due `now`.
     ///
     /// # Errors
     /// `SETTINGS_TIMEOUT` if the client has not acknowledged settings in time (RFC 9113 §6.5.3).

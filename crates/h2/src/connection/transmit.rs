@@ -74,12 +74,7 @@ impl Connection {
             ..header
         };
         output.write(|out| header.write(out));
-        let mut left = length;
-        while left > 0 {
-            let piece = sending.queue.take(left);
-            left -= piece.len();
-            output.content(piece);
-        }
+        sending.queue.move_to(output, length);
         sending.is_ready = sending.has_sendable();
         let is_ready = sending.is_ready;
         self.scheduler.next(is_ready);

@@ -298,8 +298,8 @@ impl Parsed {
         }
     }
 
-    /// "A server SHOULD treat a request as malformed if it contains a Host header field that
-    /// identifies an entity that differs from the entity in the `:authority`" (RFC 9113 §8.3.1).
+    /// A request is malformed "if it contains a Host header field that identifies an entity that
+    /// differs from the entity in the `:authority`" (RFC 9113 §8.3.1).
     fn check_authority(&self, section: &Section) -> Result<(), Violation> {
         for line in [self.authority, self.host].into_iter().flatten() {
             if !target::is_authority(section.value(line)) {

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
-/// What the server has of a request.
+/// A request as far as the server has it.
 #[derive(Default)]
 struct Exchange {
     stream: u32,

@@ -112,7 +112,119 @@ fn apply(server: &mut Server, step: Step, account: &mut Account) {
     }
 }
 
+/// The states of a stream (RFC 9113 §5.1), as a server sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Open,
+    HalfClosedRemote,
+    HalfClosedLocal,
+    Ended,
+    ResetByServer,
+    ResetByClient,
+}
+
+/// A frame of the client, or an act of the server.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Headers { end: bool },
+    Data { end: bool },
+    Reset,
+    WindowUpdate,
+    Respond,
+    ResetByServer,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(|end| Act::Headers { end }),
+        3 => any::<bool>().prop_map(|end| Act::Data { end }),
+        1 => Just(Act::Reset),
+        1 => Just(Act::WindowUpdate),
+        1 => Just(Act::Respond),
+        1 => Just(Act::ResetByServer),
+    ]
+}
+
+/// The next state and the events that the RFC asks for; no state after an error of the connection.
+fn model(state: State, act: Act) -> (Option<State>, &'static str) {
+    use State::{Ended, HalfClosedLocal, HalfClosedRemote, Idle, Open};
+    let ended = match state {
+        Open => HalfClosedRemote,
+        _ => Ended,
+    };
+    let (next, events) = match (state, act) {
+        (Idle, Act::Headers { end: true }) => (HalfClosedRemote, "POST 1 end"),
+        (Idle, Act::Headers { end: false }) => (Open, "POST 1"),
+        (Idle, Act::Data { .. } | Act::Reset | Act::WindowUpdate) => {
+            return (None, "error PROTOCOL_ERROR");
+        }
+        (Idle, Act::Respond | Act::ResetByServer) => (Idle, ""),
+        (Open | HalfClosedLocal, Act::Headers { end: true }) => (ended, "trailers 1: 1"),
+        (Open | HalfClosedLocal, Act::Headers { end: false }) => {
+            (State::ResetByServer, "fault 1 PROTOCOL_ERROR")
+        }
+        (Open | HalfClosedLocal, Act::Data { end: true }) => (ended, "data 1: 3 end"),
+        (Open | HalfClosedLocal, Act::Data { end: false }) => (state, "data 1: 3"),
+        (HalfClosedRemote, Act::Headers { .. } | Act::Data { .. }) => {
+            (State::ResetByServer, "fault 1 STREAM_CLOSED")
+        }
+        (Open | HalfClosedLocal | HalfClosedRemote, Act::Reset) => {
+            (State::ResetByClient, "reset 1 CANCEL")
+        }
+        (Open, Act::Respond) => (HalfClosedLocal, ""),
+        (HalfClosedRemote, Act::Respond) => (Ended, ""),
+        (Open | HalfClosedLocal | HalfClosedRemote, Act::ResetByServer) => {
+            (State::ResetByServer, "")
+        }
+        (Ended, Act::Headers { .. }) => return (None, "error STREAM_CLOSED"),
+        _ => (state, ""),
+    };
+    (Some(next), events)
+}
+
+fn do_act(server: &mut Server, state: State, act: Act) -> String {
+    let lines = match state {
+        State::Idle => POST,
+        _ => &[("a", "b")],
+    };
+    let frame = match act {
+        Act::Headers { end } => headers(1, 4 | u8::from(end), lines),
+        Act::Data { end } => data(1, end.into(), 3),
+        Act::Reset => reset(1),
+        Act::WindowUpdate => window(1, 1),
+        Act::Respond => {
+            let none = HeaderMap::new();
+            let connection = &mut server.connection;
+            let _ = connection.send_head(1, StatusCode::OK, &none, true);
+            return String::new();
+        }
+        Act::ResetByServer => {
+            server.connection.reset(1, Code::CANCEL);
+            return String::new();
+        }
+    };
+    server.receive(&frame)
+}
+
 proptest! {
+    #[test]
+    fn streams_have_the_states_of_the_rfc(acts in prop::collection::vec(act(), 1..12)) {
+        let mut server = Server::new(Config::default());
+        let mut state = State::Idle;
+        for act in acts {
+            let (next, events) = model(state, act);
+            prop_assert_eq!(do_act(&mut server, state, act), events, "{:?} in {:?}", act, state);
+            let Some(next) = next else { break };
+            state = next;
+            let is_open = !matches!(
+                state,
+                State::Idle | State::Ended | State::ResetByServer | State::ResetByClient
+            );
+            prop_assert_eq!(server.connection.open_requests(), usize::from(is_open));
+        }
+    }
+
     #[test]
     fn cuts_make_no_difference(bytes in pieces(), size in 1usize..50) {
         let mut whole = Server::new(Config::default());

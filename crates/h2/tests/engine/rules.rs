@@ -641,7 +641,7 @@ fn windows_of_the_client() {
     server.connection.grow_stream_window(1, 801);
     assert_eq!(server.connection.stream_window(1), 1_000);
 
-    // The connection's window is credited for what nobody reads.
+    // The connection's window is credited for content that nobody reads.
     let mut server = Server::new(Config::default());
     server.receive(&headers(1, END_HEADERS, POST));
     server.connection.stop_reading(1);

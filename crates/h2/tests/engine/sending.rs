@@ -122,6 +122,38 @@ fn parts_out_of_order() {
 }
 
 #[test]
+fn responses_without_content() {
+    let none = HeaderMap::new();
+    let cases: &[(&str, &str, StatusCode, bool)] = &[
+        ("RFC 9110 §6.4.1: GET", "GET", StatusCode::OK, true),
+        ("RFC 9110 §6.4.1: HEAD", "HEAD", StatusCode::OK, false),
+        ("RFC 9110 §6.4.1: 204", "GET", StatusCode::NO_CONTENT, false),
+        (
+            "RFC 9110 §6.4.1: 304",
+            "GET",
+            StatusCode::NOT_MODIFIED,
+            false,
+        ),
+    ];
+    for &(name, method, status, want) in cases {
+        let mut server = Server::new(Config::default());
+        let request = [&[(":method", method)], &GET[1..]].concat();
+        server.receive(&headers(1, WHOLE, &request));
+        let connection = &mut server.connection;
+        assert!(!connection.takes_content(1), "{name}: before the head");
+        connection.send_head(1, status, &none, false).unwrap();
+        assert_eq!(connection.takes_content(1), want, "{name}");
+        assert_eq!(
+            connection.send_data(1, bytes(1), false).is_ok(),
+            want,
+            "{name}"
+        );
+        connection.send_data(1, bytes(0), true).unwrap();
+        assert!(!connection.takes_content(1), "{name}: after the end");
+    }
+}
+
+#[test]
 fn content_within_windows() {
     let mut server = Server::with_settings(Config::default(), &[(4, 100)]);
     requests(&mut server, &[1, 3]);

@@ -149,8 +149,8 @@ fn long_code(bits: u64) -> (u16, usize) {
     (symbol, length)
 }
 
-/// The codes of up to [`SHORT_BITS`] bits, by the next bits of the input: the symbol in the high
-/// byte, and the number of its bits in the low one. Zero where the code is longer.
+/// The codes of up to [`SHORT_BITS`] bits, by the next bits of the input. The symbol is in the high
+/// byte, and the number of its bits in the low one. Longer codes have zero.
 static SHORT: [u16; 1 << SHORT_BITS] = short_codes();
 
 /// Longer codes are those of control characters, bytes beyond ASCII and a few rare signs.
