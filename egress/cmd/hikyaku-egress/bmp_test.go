@@ -44,6 +44,8 @@ func (g *gobgp) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
 		fmt.Fprintf(&b, "[neighbors.afi-safis.config]\nafi-safi-name = \"ipv6-unicast\"\n[neighbors.afi-safis.add-paths.config]\nsend-max = 8\n")
 	}
 	fmt.Fprintf(&b, "[[bmp-servers]]\n[bmp-servers.config]\naddress = \"%s\"\nport = 11019\nroute-monitoring-policy = \"post-policy\"\n", station)
+	// GoBGP finds out that a connection is closed when it next reports something.
+	fmt.Fprintf(&b, "statistics-timeout = 1\n")
 	fmt.Fprintf(&b, "[[policy-definitions]]\nname = \"preference\"\n")
 	for n, preference := range localPref {
 		fmt.Fprintf(&b, "[[policy-definitions.statements]]\nname = \"t%d\"\n", n+1)
@@ -75,6 +77,18 @@ func (f *frr) shut(n int) {
 // machine.
 const station = "2001:db8:6::1"
 
+// newMonitoredLab is a lab whose border has its routes from a daemon's reports.
+func newMonitoredLab(t *testing.T) *lab {
+	l := newLab(t)
+	for n := range l.transits {
+		l.border.IP(fmt.Sprintf("addr add 2001:db8:a%d::3/64 dev t%[1]d nodad preferred_lft 0", n+1))
+	}
+	text := strings.ReplaceAll(fmt.Sprintf(borderTOML, l.borderAPI, filepath.Join(t.TempDir(), "border")),
+		"[[peer]]\n", "[[peer]]\nroutes = \"bmp\"\n")
+	write(t, l.borderConfig, text+fmt.Sprintf("[bmp]\nlisten = [\"[%s]:11019\"]\nrouters = [%[1]q]\n", station))
+	return l
+}
+
 // TestRoutesByBMP: the agent has no session with any transit. Its routes are those that the
 // border's own daemon has after its import policy.
 func TestRoutesByBMP(t *testing.T) {
@@ -93,13 +107,7 @@ func TestRoutesByBMP(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			own := test.own
-			l := newLab(t)
-			for n := range l.transits {
-				l.border.IP(fmt.Sprintf("addr add 2001:db8:a%d::3/64 dev t%[1]d nodad preferred_lft 0", n+1))
-			}
-			text := strings.ReplaceAll(fmt.Sprintf(borderTOML, l.borderAPI, filepath.Join(t.TempDir(), "border")),
-				"[[peer]]\n", "[[peer]]\nroutes = \"bmp\"\n")
-			write(t, l.borderConfig, text+fmt.Sprintf("[bmp]\nlisten = [\"[%s]:11019\"]\nrouters = [%[1]q]\n", station))
+			l := newMonitoredLab(t)
 			l.startBorder()
 			l.startServer()
 			l.command(0, "announce "+clientPrefix+" 2001:db8:d::/48")

@@ -305,6 +305,54 @@ func TestPeersThatComeAndGo(t *testing.T) {
 	later.await(t, "+"+client+" preference 110") // nobody has reported the third
 }
 
+// A peer with too many routes is left out. Its router reports routes once, so that it must
+// connect anew for the peer to come back.
+func TestPausedPeers(t *testing.T) {
+	const end = "down local: too many"
+	p := Peer{Address: peerAddress, AS: peerAS}
+	session := func(s *Station) net.Conn {
+		conn := connected(t, s)
+		send(t, conn, initiation(), up(peerAddress, bgp.RF_IPv6_UC), monitored(postPolicy, peerAddress, announced(t, client)))
+		return conn
+	}
+	paused := func(t *testing.T) (*Station, *recorder, net.Conn) {
+		s, r := started(t, localhost)
+		s.Pause(p, "no session yet")
+		conn := session(s)
+		r.await(t, "up [ipv6]", "+"+client+" preference 110")
+		s.Pause(p, "too many")
+		s.Pause(p, "once more")
+		r.await(t, end)
+		send(t, conn, monitored(postPolicy, peerAddress, announced(t, "2001:db8:bad::/48")), monitored(postPolicy, peerAddress, bgp.NewEndOfRib(bgp.RF_IPv6_UC)))
+		return s, r, conn
+	}
+	t.Run("resumed", func(t *testing.T) {
+		s, r, conn := paused(t)
+		s.Resume(p)
+		isClosed(t, conn)
+		r.await(t, end, "none: BMP router 127.0.0.1 is not connected")
+		again := session(s)
+		r.await(t, "up [ipv6]", "+"+client+" preference 110")
+		s.Resume(p) // it is no pause any more
+		send(t, again, monitored(postPolicy, peerAddress, withdrawn(t, client)))
+		r.await(t, "-"+client)
+	})
+	t.Run("a new session of the router's", func(t *testing.T) {
+		_, r, conn := paused(t)
+		send(t, conn, bmp.NewBMPPeerDownNotification(header(0, peerAddress), bmp.BMP_PEER_DOWN_REASON_REMOTE_NO_NOTIFICATION, nil, []byte{0, 0}),
+			up(peerAddress, bgp.RF_IPv6_UC), monitored(postPolicy, peerAddress, announced(t, client)))
+		r.await(t, end, "up [ipv6]", "+"+client+" preference 110")
+	})
+	t.Run("a router that is gone", func(t *testing.T) {
+		s, r, conn := paused(t)
+		conn.Close()
+		r.await(t, end, "none: BMP router 127.0.0.1 is not connected")
+		s.Resume(p)
+		session(s)
+		r.await(t, "up [ipv6]", "+"+client+" preference 110")
+	})
+}
+
 func TestStationIsConfiguredAnew(t *testing.T) {
 	s, r := started(t, localhost)
 	conn := connected(t, s)
