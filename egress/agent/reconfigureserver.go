@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 
 	"hikyaku/egress/config"
@@ -19,7 +20,7 @@ func (s *Server) present() *config.File { return &config.File{Server: s.config} 
 func (s *Server) reconfiguration(file *config.File) ([]step, error) {
 	next := file.Server
 	steps, err := s.reflectorSteps(&next.Common, func(r config.Reflector) (speaker.Neighbor, error) {
-		return reflectorNeighbor(r, &s.config.Common)
+		return serverReflector(r, next)
 	})
 	if err != nil {
 		return nil, err
@@ -34,8 +35,8 @@ func (s *Server) reconfiguration(file *config.File) ([]step, error) {
 	}
 	for _, name := range changed {
 		had, now := entry(s.config.Paths, name, pathName), entry(next.Paths, name, pathName)
-		if sameButBackup(*had, *now) {
-			join = append(join, said("path "+name+" has another `backup`"))
+		if sameRoutes(*had, *now) {
+			join = append(join, said("path "+name+" has another `backup` or other `next_hops`"))
 			continue
 		}
 		leave = append(leave, s.leavePath("path "+name+" has other settings", had))
@@ -48,15 +49,16 @@ func (s *Server) reconfiguration(file *config.File) ([]step, error) {
 	if !slices.Equal(s.config.SRv6.Locators, next.SRv6.Locators) {
 		join = append(join, said("routes are judged by other locators"))
 	}
-	if s.config.Plain != next.Plain {
+	if s.config.Plain.Border != next.Plain.Border {
 		join = append(join, said("plain packets are taken to come to another border first"))
 	}
 	left, joined := s.borderSteps(next)
 	return slices.Concat(steps, leave, left, s.probeSteps(next.Probe), joined, join), nil
 }
 
-func sameButBackup(a, b config.Path) bool {
-	a.Backup = b.Backup
+// sameRoutes reports whether the state in the kernel is the same for both.
+func sameRoutes(a, b config.Path) bool {
+	a.Backup, a.NextHops = b.Backup, b.NextHops
 	_, _, changed := entries([]config.Path{a}, []config.Path{b}, pathName)
 	return len(changed) == 0
 }
@@ -75,7 +77,7 @@ func (s *Server) configured(file *config.File) {
 	for _, rd := range further {
 		s.speaker.RepeatVPN(rd)
 	}
-	if former.Plain != s.config.Plain {
+	if !reflect.DeepEqual(former.Plain, s.config.Plain) || !reflect.DeepEqual(former.Paths, s.config.Paths) {
 		s.mainChanged(nil, true)
 	}
 }

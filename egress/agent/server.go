@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"hikyaku/egress/api"
@@ -103,6 +104,11 @@ func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, r := range s.config.Reflectors {
+		if c.Neighbors[i], err = serverReflector(r, s.config); err != nil {
+			return nil, err
+		}
+	}
 	started, err := speaker.Start(ctx, c)
 	s.speaker = started
 	if err != nil {
@@ -117,6 +123,15 @@ func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 	s.subflows = subflows
 	s.startProber(ctx)
 	return started, nil
+}
+
+// serverReflector returns the settings of a content server's session with a reflector.
+func serverReflector(r config.Reflector, c *config.Server) (speaker.Neighbor, error) {
+	n, err := reflectorNeighbor(r, &c.Common)
+	if slices.Contains(c.Plain.Reflectors, r.Name) {
+		n.Families = append(n.Families, speaker.IPv6Unicast, speaker.IPv4Unicast)
+	}
+	return n, err
 }
 
 func (s *Server) newSubflows(ctx context.Context) (subflows, error) {
@@ -142,6 +157,18 @@ func (s *Server) handle(event speaker.Event) {
 		s.publishPlain()
 	case speaker.VPNSettled:
 		s.planner.Settled(e.RD)
+	case speaker.PeerUp:
+		s.planner.ReflectorUp(e.Peer)
+	case speaker.PeerDown:
+		s.planner.ReflectorDown(e.Peer)
+		s.publishPlain()
+	case speaker.EndOfRIB:
+		s.planner.ReflectorSent(e.Peer, e.Family)
+		s.publishPlain()
+	case speaker.ReflectedBest:
+		if changed := s.planner.Best(e); len(changed) > 0 {
+			s.mainChanged(changed, false)
+		}
 	}
 }
 

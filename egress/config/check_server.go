@@ -33,6 +33,7 @@ func (d *decoder) checkServer(s *Server) {
 		names:     newUnique[string]("name"),
 		numbers:   newUnique[uint32]("number"),
 		addresses: d.ownAddresses(s),
+		hops:      newUnique[netip.Addr]("next hop"),
 		marks:     newUnique[mark]("mark"),
 		tables:    newUnique[uint32]("table"),
 		rds:       newUnique[srv6.RouteDistinguisher]("RD"),
@@ -119,6 +120,19 @@ func (d *decoder) checkLimits(l Limits) {
 }
 
 func (d *decoder) checkPlain(s *Server) {
+	seen := newUnique[string]("reflector")
+	for i, name := range s.Plain.Reflectors {
+		key := fmt.Sprintf("plain.reflectors[%d]", i)
+		at := slices.IndexFunc(s.Reflectors, func(r Reflector) bool { return r.Name == name })
+		switch {
+		case d.wrong[key]:
+		case at < 0:
+			d.report(key, "`reflectors` has `%s`, which is the name of no [[reflector]]", name)
+		case s.Reflectors[at].Passive:
+			d.report(key, "`reflectors` has `%s`, which is `passive`: best paths need a session that the agent opens", name)
+		}
+		seen.add(d, key, ordinal(key), name)
+	}
 	const key = "plain.border"
 	if !d.given(key) || !d.usable(key) {
 		return
@@ -157,6 +171,7 @@ type pathChecker struct {
 	names     unique[string]
 	numbers   unique[uint32]
 	addresses unique[netip.Addr]
+	hops      unique[netip.Addr]
 	marks     unique[mark]
 	tables    unique[uint32]
 	rds       unique[srv6.RouteDistinguisher]
@@ -180,6 +195,7 @@ func (c pathChecker) check(p *Path, path string) {
 	c.numbers.add(c.decoder, path+".number", owner, p.Number)
 	c.border(p, path)
 	c.epeAddresses(p, path, owner)
+	c.nextHops(p, path, owner)
 	c.socketMark(p, path, owner)
 	c.derivedTable(c.server.Kernel.Tables, path, owner, p.Table)
 	c.tables.add(c.decoder, keyOr(c.decoder, path, "table"), owner, p.Table)
@@ -226,6 +242,20 @@ func (c pathChecker) epeAddresses(p *Path, path, owner string) {
 	}
 	if families[false] > 1 || families[true] > 1 {
 		c.report(key, "%s has several addresses of one family: at most one IPv6 and one IPv4 address", owner)
+	}
+}
+
+func (c pathChecker) nextHops(p *Path, path, owner string) {
+	for i, hop := range p.NextHops {
+		key := fmt.Sprintf("%s.next_hops[%d]", path, i)
+		if c.wrong[key] {
+			continue
+		}
+		if hop.IsUnspecified() || hop.IsMulticast() || hop.Zone() != "" {
+			c.report(key, "`next_hops` has %s: it needs addresses of the egress peer, as routes have them", hop)
+			continue
+		}
+		c.hops.add(c.decoder, key, owner, hop)
 	}
 }
 

@@ -47,6 +47,14 @@ func TestWrongServers(t *testing.T) {
 			"mptcp.add_addr_timeout: `add_addr_timeout` is 1.5s: it must be whole seconds from 1s to 2m0s, the kernel's default"}},
 		{"ports in the kernel's mode", "", "[mptcp]\nmode = 'kernel'\nports = [443]\n", []string{
 			"mptcp.ports: `ports` needs `mode = \"userspace\"`: the kernel's path manager treats all ports alike"}},
+		{"best paths", "", "[plain]\nreflectors = ['rr1']\n", nil},
+		{"best paths of nobody", "", "[plain]\nreflectors = ['rr9']\n", []string{
+			"plain.reflectors[0]: `reflectors` has `rr9`, which is the name of no [[reflector]]"}},
+		{"best paths of a reflector that connects", "[[reflector]]\n", "[plain]\nreflectors = ['rr1']\n[bgp]\nlisten = ['::']\n[[reflector]]\npassive = true\n", []string{
+			"plain.reflectors[0]: `reflectors` has `rr1`, which is `passive`: best paths need a session that the agent opens"}},
+		{"next hops that are nobody's, and of two paths", "peer = 1\n", "peer = 1\nnext_hops = ['::', '2001:db8:a1::1', '2001:db8:a1::1']\n", []string{
+			"path[0].next_hops[0]: `next_hops` has ::: it needs addresses of the egress peer, as routes have them",
+			"path[0].next_hops[2]: next hop 2001:db8:a1::1 of `transit-a` is that of `transit-a`, too: give each its own"}},
 		{"ports twice and none", "", "[mptcp]\nports = [443, 0, 443]\n", []string{
 			"mptcp.ports[1]: port 0 is nobody's",
 			"mptcp.ports[2]: port 443 of entry 3 is that of entry 1, too: give each its own"}},

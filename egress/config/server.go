@@ -118,6 +118,9 @@ type Plain struct {
 	// only where that router hands all packets on to this border. Default: the border to which
 	// the main table leads, and unknown where that is another router.
 	Border netip.Addr `toml:"border"`
+	// Reflectors are names of those whose best paths of IPv4 and IPv6 unicast show the way where
+	// main tables do not. The first one that knows it counts. Default [], none.
+	Reflectors []string `toml:"reflectors"`
 }
 
 // Limits bound the memory of a content server's agent.
@@ -144,6 +147,9 @@ type Path struct {
 	// Addresses are the EPE addresses: at least one, and at most one for
 	// each family. Needed.
 	Addresses []netip.Addr `toml:"addresses"`
+	// NextHops are addresses of the path's egress peer, by which a reflector's best paths lead
+	// to it: see [Plain]. Default [], none.
+	NextHops []netip.Addr `toml:"next_hops"`
 	// Backup: MPTCP uses the path only while it has no other. Default false.
 	Backup bool `toml:"backup"`
 	// Mark of sockets that shall take the path. Default by Number.

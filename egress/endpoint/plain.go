@@ -126,12 +126,17 @@ func unknown(format string, args ...any) Plain { return Plain{Unknown: fmt.Sprin
 // plainTo returns how plain packets to a client leave.
 func (p *Planner) plainTo(client netip.Prefix) Plain {
 	border, why := p.firstBorder(client)
-	if !border.IsValid() {
-		return Plain{Unknown: why}
+	switch {
+	case border.IsValid() && len(p.plain.addresses[border]) > 0:
+		return p.from(border, client)
+	case border.IsValid():
+		why = fmt.Sprintf("border %s does not report how its main table sends packets", border)
 	}
-	if len(p.plain.addresses[border]) == 0 {
-		return unknown("border %s does not report how its main table sends packets", border)
-	}
+	return p.withBest(client, why)
+}
+
+// from returns how plain packets leave that come to a border.
+func (p *Planner) from(border netip.Addr, client netip.Prefix) Plain {
 	longest, names := -1, []string(nil)
 	target := srv6.MainTarget(border)
 	for _, name := range p.Names() {

@@ -35,6 +35,8 @@ type Planner struct {
 	paths  map[string]*path
 	byRD   map[srv6.RouteDistinguisher]*path
 	plain  plain
+	// reflected has the best paths of reflectors, by their names.
+	reflected map[string]*reflected
 }
 
 // New returns a planner that goes on from the kernel's state: have is all of ours there.
@@ -43,6 +45,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	p := &Planner{
 		config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops),
 		paths: make(map[string]*path), byRD: make(map[srv6.RouteDistinguisher]*path),
+		reflected: make(map[string]*reflected),
 	}
 	p.preparePlain(opts.Main)
 	objects := make(map[kernel.NexthopID]kernel.Nexthop)

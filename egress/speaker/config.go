@@ -137,7 +137,7 @@ func (c Config) ownSession(n Neighbor) bool {
 	case n.AS != c.AS:
 		return !n.Passive && !c.BestPaths
 	}
-	return !n.Passive && !slices.ContainsFunc(n.Families, func(f Family) bool { return !f.VPN() })
+	return !n.Passive && !(c.BestPaths && n.TakesBest())
 }
 
 // loggerOf is for lines about a neighbour.

@@ -121,6 +121,18 @@ type BestPath struct {
 	Attributes *Attributes
 }
 
+// ReflectedBest says which best paths a reflector of ours has for unicast prefixes. They are the
+// reflector's choice, not each border's. Only neighbours with such families report them.
+type ReflectedBest struct {
+	Reflector string
+	Prefixes  []netip.Prefix
+	// NextHop is not valid where there is no path any more.
+	NextHop netip.Addr
+	// Originator is the router ID of the router that brought the path into the AS, where a
+	// reflector says so (RFC 4456 §8).
+	Originator netip.Addr
+}
+
 // NoSession says why an attempt to open a session has failed. It comes when the reason is
 // another one than that of the attempt before, and only for sessions that we open.
 type NoSession struct {
@@ -140,3 +152,4 @@ func (VPNLearned) event()     {}
 func (VPNWithdrawn) event()   {}
 func (VPNSettled) event()     {}
 func (BestPath) event()       {}
+func (ReflectedBest) event()  {}

@@ -116,6 +116,9 @@ func (d *dispatcher) logUnusable(s *peerState, example fmt.Stringer, unusable er
 
 // updated takes an UPDATE of a reflector from a session of package session.
 func (d *dispatcher) updated(ctx context.Context, s *peerState, u *wire.Update) {
+	if s.neighbor.TakesBest() {
+		u = d.bestReflected(ctx, s, u)
+	}
 	changes, unusable := d.vpn.Receive(s.neighbor.Name, u, d.router())
 	if unusable != nil {
 		d.logUnusable(s, u.Reach[0].Prefix, unusable)

@@ -44,8 +44,6 @@ func (g *gobgp) start(t *testing.T, ns *netnstest.NS, localPref [2]int) {
 		fmt.Fprintf(&b, "[neighbors.afi-safis.config]\nafi-safi-name = \"ipv6-unicast\"\n[neighbors.afi-safis.add-paths.config]\nsend-max = 8\n")
 	}
 	fmt.Fprintf(&b, "[[bmp-servers]]\n[bmp-servers.config]\naddress = \"%s\"\nport = 11019\nroute-monitoring-policy = \"post-policy\"\n", station)
-	// GoBGP finds out that a connection is closed when it next reports something.
-	fmt.Fprintf(&b, "statistics-timeout = 1\n")
 	fmt.Fprintf(&b, "[[policy-definitions]]\nname = \"preference\"\n")
 	for n, preference := range localPref {
 		fmt.Fprintf(&b, "[[policy-definitions.statements]]\nname = \"t%d\"\n", n+1)

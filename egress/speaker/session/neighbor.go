@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"hikyaku/egress/speaker/wire"
@@ -85,6 +86,12 @@ func (n Neighbor) WithDefaults() Neighbor {
 // Elsewhere reports whether the agent has no session with the neighbour: routers of the own AS
 // have, and hand on its routes.
 func (n Neighbor) Elsewhere() bool { return n.Monitored || n.Match != nil }
+
+// TakesBest reports whether a reflector's best paths of unicast families are wanted besides its
+// VPN routes.
+func (n Neighbor) TakesBest() bool {
+	return slices.ContainsFunc(n.Families, func(f wire.Family) bool { return !f.VPN() })
+}
 
 // Validate names all faults. ownAS is our own AS number.
 func (n Neighbor) Validate(ownAS uint32) error {

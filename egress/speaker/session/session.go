@@ -113,6 +113,8 @@ func (s *Session) source() wire.Source {
 	switch {
 	case s.config.Neighbor.AddPath:
 		return wire.FromAddPath
+	case s.reflects() && s.config.Neighbor.TakesBest():
+		return wire.FromReflectorWithBest
 	case s.reflects():
 		return wire.FromReflector
 	}

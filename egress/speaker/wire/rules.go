@@ -41,6 +41,7 @@ const anySize = -1
 // a rule are left out, and only their flags are checked.
 var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{
 	FromReflector: internalRules, FromPeer: externalRules(), FromMonitor: monitorRules(), FromAddPath: addPathRules(),
+	FromReflectorWithBest: bestRules(),
 }
 
 // externalRules are those of sessions with other ASes. There, attributes for use within one
@@ -74,6 +75,13 @@ func addPathRules() map[bgp.BGPAttrType]attributeRule {
 	for _, kind := range []bgp.BGPAttrType{bgp.BGP_ATTR_TYPE_ORIGINATOR_ID, bgp.BGP_ATTR_TYPE_CLUSTER_LIST} {
 		rules[kind] = internalRules[kind]
 	}
+	return rules
+}
+
+// bestRules are those of a session within the AS that has unicast routes, too.
+func bestRules() map[bgp.BGPAttrType]attributeRule {
+	rules := maps.Clone(internalRules)
+	rules[bgp.BGP_ATTR_TYPE_NEXT_HOP] = attributeRule{size: 4, read: true}
 	return rules
 }
 
@@ -158,7 +166,7 @@ func (u *Update) parseAttribute(raw, value []byte) {
 	}
 	if path, ok := attribute.(*bgp.PathAttributeAsPath); ok {
 		switch {
-		case u.from != FromReflector && confederated(path):
+		case !u.from.reflects() && confederated(path):
 			u.fault(kind, true, "it has a confederation's segment")
 			return
 		case asPathFromGoBGP(path).Contains(0):

@@ -52,7 +52,12 @@ const (
 	// FromAddPath: the same, on a session within the AS that has several for a prefix, each
 	// with a path identifier (RFC 7911).
 	FromAddPath
+	// FromReflectorWithBest: VPN routes, and the best paths of unicast families, within the AS.
+	FromReflectorWithBest
 )
+
+// reflects reports whether the neighbour sends VPN routes.
+func (s Source) reflects() bool { return s == FromReflector || s == FromReflectorWithBest }
 
 // NLRI is the key of a VPN route, or of a unicast one, whose distinguisher is zero.
 type NLRI struct {
@@ -175,6 +180,8 @@ var mandatory = [...][]bgp.BGPAttrType{
 	FromPeer:      {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
 	FromMonitor:   {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
 	FromAddPath:   {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
+
+	FromReflectorWithBest: {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
 }
 
 // checkWhole checks the attributes together.
@@ -240,7 +247,7 @@ func (u *Update) parseReach(value []byte) (routes bool, err error) {
 	if u.NextHop, ok = parseNextHop(hop, family); !ok {
 		return false, fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop)) // RFC 7606 §7.11
 	}
-	if u.from != FromReflector && (u.NextHop.IsUnspecified() || u.NextHop.IsMulticast()) {
+	if !family.VPN() && (u.NextHop.IsUnspecified() || u.NextHop.IsMulticast()) {
 		u.fault(bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, true, "its next hop is %s", u.NextHop)
 	}
 	u.Reach, err = u.parseRoutes(u.Reach, rest, family)
@@ -291,7 +298,7 @@ func (u *Update) parseUnreach(value []byte) error {
 // family is that of a multiprotocol attribute, and whether such routes come from there.
 func (u *Update) family(value []byte) (Family, bool) {
 	f, ok := FamilyFromGoBGP(bgp.NewFamily(binary.BigEndian.Uint16(value), value[2]))
-	return f, ok && f.VPN() == (u.from == FromReflector)
+	return f, ok && (f.VPN() == u.from.reflects() || u.from == FromReflectorWithBest)
 }
 
 // parseRoutes appends the routes of an NLRI field.
