@@ -8,10 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"hikyaku/egress/api"
 	"hikyaku/egress/border"
 	"hikyaku/egress/config"
-	"hikyaku/egress/endpoint"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/rpki"
 	"hikyaku/egress/speaker"
@@ -90,77 +88,6 @@ func (b *Border) check(h *host) error {
 		}
 	}
 	return nil
-}
-
-// chooseLookups decides by the kernel's features how packets get into the tables of peers.
-func (b *Border) chooseLookups(features kernel.Features) {
-	for i := range b.config.Peers {
-		p := &b.config.Peers[i]
-		b.lookups[p.Name] = b.lookupOf(p, features)
-	}
-}
-
-func (b *Border) lookupOf(p *config.Peer, features kernel.Features) border.Lookup {
-	hasIPv4 := slices.Contains(p.Families, config.FamilyIPv4)
-	switch {
-	case (hasIPv4 || b.config.SRv6.VRF == config.ToggleOn) && b.config.SRv6.VRF != config.ToggleOff && features.EndDT46:
-		return border.ByVRF
-	case hasIPv4 && features.EndDX4 && features.Veth:
-		return border.ByPair
-	default:
-		return border.ByTable
-	}
-}
-
-// prepare makes devices and sysctls fit.
-func (b *Border) prepare(h *host) error {
-	b.devices = h
-	b.host.sysctls = b.sysctls()
-	if err := h.sysctls(b.config.Kernel.SetSysctls, b.host.sysctls); err != nil {
-		return err
-	}
-	if err := h.anchor(anchor, loopbackMTU); err != nil {
-		return err
-	}
-	for i := range b.config.Peers {
-		if err := b.makeDevices(&b.config.Peers[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// makeDevices makes those by which packets get into a peer's table.
-func (b *Border) makeDevices(p *config.Peer) error {
-	switch b.lookups[p.Name] {
-	case border.ByVRF:
-		return b.devices.vrf(p.Table)
-	case border.ByPair:
-		return b.devices.pair(p.Table)
-	default:
-		return nil
-	}
-}
-
-// loopbackMTU is the anchor's of a border, which no packet leaves by.
-const loopbackMTU = 65535
-
-func (b *Border) sysctls() []sysctl {
-	list := []sysctl{{"net.ipv6.conf.all.forwarding", "1"}, {"net.ipv6.conf.all.seg6_enabled", "1"}}
-	for _, name := range b.config.SRv6.Interfaces {
-		list = append(list, ofInterface("ipv6", name, "seg6_enabled", "1"))
-	}
-	var byVRF, byPair bool
-	for _, lookup := range b.lookups {
-		byVRF, byPair = byVRF || lookup == border.ByVRF, byPair || lookup == border.ByPair
-	}
-	if byVRF || byPair {
-		list = append(list, sysctl{"net.ipv4.ip_forward", "1"})
-	}
-	if byVRF {
-		list = append(list, sysctl{"net.vrf.strict_mode", "1"})
-	}
-	return list
 }
 
 // load makes the planner continue from the kernel's state.
@@ -257,62 +184,6 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 
 func monitor(c config.BMP) bmp.Config {
 	return bmp.Config{Listen: c.Listen, Routers: c.Routers, Dead: c.DeadTime}
-}
-
-// peerDown closes a peer's SID and takes its path from servers the moment its session ends,
-// whatever the loop is doing. Reflectors pass the path's marker on before the withdrawals
-// of 200,000 routes reach them. The loop then does both in its turn.
-func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.PeerDown) {
-	found, ok := b.byName.Load(down.Peer)
-	if !ok {
-		return // it is being removed
-	}
-	p := found.(known)
-	b.shut.Store(p.config.Name, p.drops)
-	for _, drop := range p.drops {
-		if err := b.tables.Shut(ctx, drop); err != nil {
-			b.log.Error("closing the SID of a lost peer", "peer", p.config.Name, "sid", drop.Prefix.Addr(), "error", err)
-		}
-	}
-	if err := s.WithdrawVPN(p.config.RD, []netip.Prefix{border.Marker(p.config.SID)}); err != nil {
-		b.log.Error("taking the path of a lost peer from servers", "peer", p.config.Name, "sid", p.config.SID, "error", err)
-	}
-}
-
-// known is a peer, as peerDown needs it.
-type known struct {
-	config *config.Peer
-	// drops are the routes that close its SIDs.
-	drops []kernel.Route
-}
-
-func (b *Border) remember(p *config.Peer) {
-	b.byName.Store(p.Name, known{p, border.Drops(p, b.lookupOf(p, b.features))})
-}
-
-// closedEarly gives the SID that peerDown has shut back to the planner. If the loop had
-// meanwhile taken the peer into use for a new session, it repairs the damage. It comes
-// behind the loss, so that a SID which is still open for the ended session is not taken for
-// that.
-func (b *Border) closedEarly(ctx context.Context, name string) {
-	if routes, ok := b.shut.LoadAndDelete(name); ok {
-		for _, drop := range routes.([]kernel.Route) {
-			b.tables.Release(drop)
-		}
-	}
-	var open bool
-	b.locked(func() {
-		v, _ := b.planner.View(name)
-		open = v.Usable && v.Open
-	})
-	if !open {
-		return
-	}
-	if err := b.repair(ctx); err != nil {
-		b.log.Error("opening the SID of a peer that is back", "peer", name, "error", err)
-		return
-	}
-	b.locked(func() { b.planner.MarkAgain(name) })
 }
 
 func (b *Border) handle(event speaker.Event) {
@@ -419,58 +290,4 @@ func (b *Border) execute(ctx context.Context, step border.Step) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
-}
-
-func (b *Border) paths() []api.Path {
-	var list []api.Path
-	for _, name := range b.planner.Names() {
-		v, _ := b.planner.View(name)
-		path := api.Path{
-			Name: name, Number: v.Config.Number, Border: b.config.RouterID, Peer: v.Config.Number,
-			Table: v.Config.Table, SID: v.Config.SID, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4},
-			Port: b.ports.shownOf(b.planner.Devices(name)),
-		}
-		if b.lookups[name] == border.ByPair {
-			path.IPv4SID = v.Config.IPv4SID
-		}
-		switch {
-		case !v.Usable:
-			path.State, path.Reason = api.Down, v.Reason
-		case v.Draining:
-			path.State, path.Reason = api.Draining, "an operator drains it"
-		default:
-			path.State, path.Reason = api.Up, "the session is up and routes are in the kernel"
-		}
-		list = append(list, path)
-	}
-	return list
-}
-
-func (b *Border) lookup(client netip.Prefix) api.Lookup {
-	found := api.Lookup{Client: client}
-	for _, path := range b.paths() {
-		prefix, a, ok := b.planner.Lookup(path.Name, client)
-		if ok {
-			found.Paths = append(found.Paths, api.Reach{
-				Name: path.Name, State: path.State, Prefix: prefix,
-				LocalPref: a.LocalPref, MED: a.MED, ASPath: endpoint.ASes(a.ASPath),
-			})
-		}
-	}
-	return found
-}
-
-func (b *Border) rpkiCaches() []api.RPKICache { return b.caches.states() }
-
-func (b *Border) routes(s api.Session) api.Routes {
-	v, _ := b.planner.View(s.Name)
-	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
-}
-
-func (b *Border) imports(s *api.Session) {
-	v, _ := b.planner.View(s.Name)
-	s.Origins = api.Origins(v.Origins)
-	for _, r := range v.Refused {
-		s.Refused = append(s.Refused, api.Refused{Reason: r.Reason.String(), Routes: r.Routes, Total: r.Total})
-	}
 }
