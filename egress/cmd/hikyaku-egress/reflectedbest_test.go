@@ -31,7 +31,7 @@ func TestPlainByTheReflectorsBestPath(t *testing.T) {
 		t.Helper()
 		l.eventually(why+": "+want, func() bool { return strings.HasPrefix(l.plain(), want) })
 	}
-	l.server.IP("-6 route replace default via fe80::1 dev eth0")
+	l.server.IP("-6 route add " + clientPrefix + " via fe80::1 dev eth0") // the reflector stays within reach
 	const unseen = "unknown: the next hop of the server's main table, fe80::1 on eth0, is no address of a border; `plain.border` can name one"
 	says("without best paths", unseen)
 	edit(t, l.serverConfig, "[srv6]\n", "[plain]\nreflectors = [\"rr\"]\n[srv6]\n")
