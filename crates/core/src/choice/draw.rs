@@ -21,7 +21,7 @@ enum Lot {
     Explore = 2,
     /// The arm that it explores.
     Arm = 3,
-    /// Whether the session looks at another arm since the used one has become worse.
+    /// Whether the visit looks at another arm since the used one has become worse.
     Recheck = 4,
 }
 
@@ -53,10 +53,13 @@ impl Draw {
         (place < policy.exploration).then_some(place)
     }
 
-    /// Whether the session looks at another arm, where the used one has just become worse: three of four do,
-    /// unless nothing is explored.
-    pub(crate) fn rechecks(self, policy: &PolicyConfig) -> bool {
-        policy.exploration > 0.0 && self.place(Lot::Recheck) < 0.75
+    /// Whether a visit looks at another arm, where the used one has become worse so many seconds before.
+    /// Half of them do, unless nothing is explored. It is drawn anew each second: a session may last an
+    /// hour.
+    pub(crate) fn rechecks(self, policy: &PolicyConfig, secs: u64) -> bool {
+        let lot = Lot::Recheck as u64;
+        let place = draw([self.seed, lot, self.client ^ secs, self.session.0.into()]);
+        policy.exploration > 0.0 && place < 0.5
     }
 
     /// One of the options, each as likely.

@@ -59,7 +59,8 @@ impl Rules<'_> {
     /// ago. Samples of the others are older than that, and they may have become worse, too.
     fn rechecked(&self, steady: Route) -> Option<Route> {
         let declined = self.quality(steady).declined?;
-        if declined > RECHECKED || !self.draw().rechecks(self.policy) {
+        let rechecks = self.draw().rechecks(self.policy, declined.as_secs());
+        if declined > RECHECKED || !rechecks {
             return None;
         }
         let options = self.explorable(steady).singles;
