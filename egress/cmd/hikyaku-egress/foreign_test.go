@@ -49,6 +49,8 @@ func TestRemovalsByOthersAreUndone(t *testing.T) {
 		l.eventually(removal.name+" are put back", func() bool { return l.ours() == before })
 	}
 	for n := range l.transits {
+		// Probes may have missed the SID meanwhile.
+		l.eventually("the client answers over "+path(n)+" again", func() bool { return l.ping(epe(n)) })
 		l.expectTransit(epe(n), n)
 	}
 }
