@@ -3,6 +3,8 @@
 
 mod floods;
 mod foreign;
+mod frames;
+mod limits;
 mod properties;
 mod rules;
 mod sending;
