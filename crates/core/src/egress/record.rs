@@ -1,5 +1,6 @@
 //! The record that is kept for a client, a prefix or an AS.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::decline::Decline;
@@ -334,9 +335,13 @@ pub(super) struct Snapshot(pub(super) [CarrierStats; Carrier::COUNT]);
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Self(std::array::from_fn(|place| {
-            CarrierStats::none(Carrier(place as u8))
-        }))
+        // Each look at a client needs it, and a copy takes less time than making it.
+        static NONE: LazyLock<Snapshot> = LazyLock::new(|| {
+            Snapshot(std::array::from_fn(|place| {
+                CarrierStats::none(Carrier(place as u8))
+            }))
+        });
+        *NONE
     }
 }
 
