@@ -24,6 +24,8 @@ pub(super) struct Decline {
     /// their number.
     means: [f32; Phase::ALL.len()],
     counts: [u8; Phase::ALL.len()],
+    /// Goodput before the first fall since [`Self::settle`], in parts of [`PARTS`] of a logarithm; 0 before one.
+    before: u16,
 }
 
 impl Decline {
@@ -70,10 +72,27 @@ impl Decline {
         true
     }
 
+    /// By how much goodput is below that before the first fall since [`Self::settle`], as a natural logarithm.
+    pub(super) fn fell(&self, goodput: &[Stat; Phase::ALL.len()]) -> f32 {
+        let [startup, sustained] = goodput;
+        let now = if startup.weight < sustained.weight {
+            sustained
+        } else {
+            startup
+        };
+        (f32::from(self.before) / PARTS - now.mean).max(0.0)
+    }
+
+    /// Takes the next fall for the first of its kind.
+    pub(super) fn settle(&mut self) {
+        self.before = 0;
+    }
+
     fn restart(&mut self) {
         *self = Self {
             references: self.references,
             at: self.at,
+            before: self.before,
             ..Self::default()
         };
     }
@@ -100,13 +119,17 @@ impl Decline {
                 (None, None) => {}
             }
         }
+        let before = self.references.into_iter().fold(0.0, f32::max) * PARTS;
         *self = Self {
             at: self.at,
+            before: self.before.max(before as u16),
             ..Self::default()
         };
     }
 }
 
+/// Parts of a natural logarithm. Those of bits per second are below 64.
+const PARTS: f32 = 1024.0;
 /// The time after which another sample is evidence of its own.
 const APART: Duration = Duration::from_secs(6);
 /// For how much a sample counts in the reference.

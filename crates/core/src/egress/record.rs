@@ -112,6 +112,11 @@ impl CarrierStats {
         (self.declined_at != Secs::default()).then(|| now.since(self.declined_at))
     }
 
+    /// Whether the client's goodput fell so short a time ago that the next step of a decay may follow.
+    pub(super) fn is_unsteady(&self, now: Secs) -> bool {
+        self.declined(now).is_some_and(|since| since <= UNSTEADY)
+    }
+
     /// Until when it says anything that is not faded.
     pub(super) fn last(&self) -> Secs {
         self.at.max(self.avoided_until)
@@ -184,6 +189,9 @@ impl CarrierStats {
         }
     }
 }
+
+/// For how long after a fall of goodput the next one may follow.
+const UNSTEADY: Duration = Duration::from_secs(600);
 
 /// The routes that a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

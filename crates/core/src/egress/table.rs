@@ -127,10 +127,10 @@ impl RouteTable {
         let stats = record.carrier(carrier, now, half_life);
         stats.count(seen);
         if view::learn_own(stats, seen, now) {
-            let since = stats.declined(now);
+            let is_next_step = stats.is_unsteady(now);
             stats.declined_at = now;
             // Further steps of a decay find samples of the others that are young.
-            if since.is_none_or(|since| since > view::UNSTEADY) {
+            if !is_next_step {
                 record.doubt_others(carrier);
             }
         }

@@ -1,6 +1,5 @@
 //! The knowledge of a client, blended from its own samples, its prefix and its AS.
 
-use std::time::Duration;
 
 use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
 use super::{Carrier, EgressId, Phase, Route, RouteObservation, RouteQuality, Wants};
@@ -49,7 +48,8 @@ impl RouteView {
         for (wider, share) in [(prefix, PREFIX_SHARE), (asn, AS_SHARE)] {
             let Some(wider) = wider else { continue };
             for measured in Measured::ALL {
-                fill_in(&mut carriers, own, wider, share, measured);
+                let doubt = Doubt::of(own, measured, now);
+                fill_in(&mut carriers, own, wider, (measured, share), doubt);
             }
             for (quality, wider) in carriers.iter_mut().zip(&wider.0) {
                 quality.loss = quality.loss.joined(&wider.loss, WIDER_PACKETS);
@@ -195,14 +195,16 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation, now: 
     let measured = Measured::Goodput(seen.phase);
     let mut fell = false;
     if let Some((sample, weight)) = measured.sample(seen) {
+        if !stats.is_unsteady(now) {
+            stats.decline.settle();
+        }
         if !seen.app_limited {
             let CarrierStats {
                 decline, goodput, ..
             } = stats;
             fell = decline.observe(goodput, seen.phase, (sample, weight), now);
         }
-        let unsteady = fell || stats.declined(now).is_some_and(|since| since < UNSTEADY);
-        let most = if unsteady {
+        let most = if fell || stats.is_unsteady(now) {
             UNSTEADY_SAMPLES
         } else {
             OWN_SAMPLES
@@ -268,13 +270,45 @@ pub(super) fn contrast(
     }
 }
 
-/// Adds the differences between carriers that `wider` knows to the client's `own` samples.
+/// How much a fall of a carrier's goodput casts doubt on differences that others saw before it. Another
+/// carrier may have fallen as much, or not at all.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// By how much the carrier fell that fell most, as a natural logarithm.
+    fell: f32,
+    /// The carriers that fell.
+    fallen: [bool; Carrier::COUNT],
+}
+
+impl Doubt {
+    /// The client's doubt of a quantity; `None` where no carrier has fallen a short time ago.
+    fn of(own: &Snapshot, measured: Measured, now: Secs) -> Option<Self> {
+        let fallen = own.0.each_ref().map(|stats| stats.is_unsteady(now));
+        let of_fallen = own.0.iter().filter(|stats| stats.is_unsteady(now));
+        let fell = of_fallen
+            .map(|stats| stats.decline.fell(&stats.goodput))
+            .reduce(f32::max)?;
+        (measured != Measured::Rtt).then_some(Self { fell, fallen })
+    }
+
+    /// A carrier's place beside the fallen one, between that of before and as much better as that fell.
+    fn blurred(self, theirs: Stat) -> Stat {
+        Stat {
+            mean: theirs.mean + self.fell / 2.0,
+            var: theirs.var + (self.fell / 2.0).powi(2),
+            weight: theirs.weight.min(1.0),
+        }
+    }
+}
+
+/// Adds the differences between carriers that `wider` knows to the client's `own` samples. Where there is
+/// a `doubt`, they count as one sample at most, and the fallen carriers have their own samples alone.
 fn fill_in(
     carriers: &mut [RouteQuality; Carrier::COUNT],
     own: &Snapshot,
     wider: &Snapshot,
-    share: f32,
-    measured: Measured,
+    (measured, share): (Measured, f32),
+    doubt: Option<Doubt>,
 ) {
     let total = own.weight(measured);
     let level = match own.level(wider, measured, |_| true) {
@@ -284,8 +318,9 @@ fn fill_in(
         None => return,
     };
     for ((quality, own), wider) in carriers.iter_mut().zip(&own.0).zip(&wider.0) {
+        let has_fallen = doubt.is_some_and(|doubt| doubt.fallen[own.carrier.index()]);
         // A carrier that the level was mostly taken from learns nothing by it.
-        if measured.of(own).weight <= total / 2.0 {
+        if measured.of(own).weight <= total / 2.0 && !has_fallen {
             let theirs = measured.of(wider);
             // Its own contribution does not count twice.
             let others = (theirs.weight - measured.of(own).weight).max(0.0);
@@ -294,6 +329,7 @@ fn fill_in(
                 weight: share * others,
                 ..theirs
             };
+            let theirs = doubt.map_or(theirs, |doubt| doubt.blurred(theirs));
             let stat = measured.of_quality(quality);
             *stat = stat.joined(&theirs, MAX_WIDER);
         }
@@ -304,8 +340,6 @@ fn fill_in(
 const TYPICAL_GOODPUT: f32 = 16e6;
 /// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
 const FULL_BYTES: f32 = 1e6;
-/// For how long after a decline the mean is that of the last samples, since the next step may follow.
-pub(super) const UNSTEADY: Duration = Duration::from_secs(600);
 /// Samples whose mean is kept meanwhile.
 const UNSTEADY_SAMPLES: f32 = 6.0;
 /// Samples whose mean is kept for a client, and for a prefix or an AS.

@@ -1,7 +1,8 @@
 //! A route that becomes slower while it is used, beside one that does not.
 
 use super::{
-    AS, CLIENT, Criterion, Mptcp, PLAIN, Phase, Route, STEERED, World, addr, decide_route,
+    AS, BEST, CLIENT, Criterion, Mptcp, OTHER, PLAIN, Phase, Route, STEERED, World, addr,
+    decide_route,
 };
 use crate::choice::{Session, Visit};
 use crate::egress::RouteObservation;
@@ -15,6 +16,8 @@ struct Visits {
     session: u32,
     /// Standard deviation of goodput's logarithm.
     sd: f64,
+    /// Size of each response.
+    bytes: u32,
     seed: u64,
     last: Route,
     moves: u32,
@@ -33,6 +36,7 @@ impl Visits {
             world,
             session: 0,
             sd,
+            bytes: 2_000_000,
             seed,
             last: PLAIN,
             moves: 0,
@@ -63,15 +67,9 @@ impl Visits {
         let [a, b] = [0, 1].map(|n| draw([self.seed, self.session.into(), n, 5]));
         let normal = (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos();
         let rate = mbps * 1e6 * (self.sd * normal).exp();
-        let seen = RouteObservation {
-            bytes: 2_000_000,
-            duration: Duration::from_secs_f64(16e6 / rate),
-            phase: Phase::Startup,
-            rtt: Some(Duration::from_millis(20)),
-            packets_sent: 1400,
-            ..RouteObservation::default()
-        };
-        self.world.learn(CLIENT, decision.route, &seen);
+        for seen in parts(rate, self.bytes) {
+            self.world.learn(CLIENT, decision.route, &seen);
+        }
         if decision.reason.code() != "explore" {
             self.steady += 1;
             self.moves += u32::from(decision.route != self.last);
@@ -81,17 +79,52 @@ impl Visits {
     }
 }
 
+/// The observations of a response: its first second, in which the window opens, and then each further one.
+fn parts(rate: f64, bytes: u32) -> Vec<RouteObservation> {
+    let opening = 0.05;
+    let whole = f64::from(bytes) * 8.0 / rate + opening;
+    let mut seen = Vec::new();
+    let mut begin = 0.0;
+    while begin < whole {
+        let end = if whole < begin + 1.0 {
+            whole
+        } else {
+            begin + 1.0
+        };
+        let sent = rate * (end - begin.max(opening)) / 8.0;
+        seen.push(RouteObservation {
+            bytes: sent as u64,
+            duration: Duration::from_secs_f64(end - begin),
+            phase: if begin < 1.0 {
+                Phase::Startup
+            } else {
+                Phase::Sustained
+            },
+            rtt: Some(Duration::from_millis(20)),
+            packets_sent: (sent / 1400.0) as u32,
+            ..RouteObservation::default()
+        });
+        begin = end;
+    }
+    seen
+}
+
 /// Visits over a decay in steps of 20 s, as a queue that others fill. Returns the time until plain is left
 /// for the first time, counted from when it is worse than the others, and the moves. `None` where the
 /// session is an experiment for most of the time.
 fn decay(seed: u64, every: usize, sd: f64) -> Option<(usize, u32)> {
-    let steps = [60.0, 50.0, 40.0, 30.0, 20.0, 14.0, 10.0, 8.0];
-    let worse_at = 100;
     let mut visits = Visits::new(seed, sd);
     for _ in 0..400 {
         visits.visit(60, 60.0, 20.0);
     }
     assert_eq!(visits.last, PLAIN, "{seed}");
+    decay_from(visits, every)
+}
+
+/// As [`decay`], after other visits.
+fn decay_from(mut visits: Visits, every: usize) -> Option<(usize, u32)> {
+    let steps = [60.0, 50.0, 40.0, 30.0, 20.0, 14.0, 10.0, 8.0];
+    let worse_at = 100;
     (visits.moves, visits.steady) = (0, 0);
     let mut left_at = 600;
     for at in (0..600).step_by(every) {
@@ -208,4 +241,32 @@ fn the_explanation_has_the_decline() {
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
     world.see(CLIENT, STEERED, 3, 20, 20);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
+}
+
+#[test]
+fn differences_that_neighbours_saw_before_keep_no_client_on_a_route_that_decays() {
+    for (neighbours, every) in [(1, 2), (4, 2), (40, 2), (4, 4), (40, 4), (4, 12), (40, 12)] {
+        let runs = (0..20).filter_map(|seed| {
+            let mut visits = Visits::new(seed, 0.2);
+            visits.world.candidates.egresses = [BEST, OTHER].into_iter().collect();
+            for neighbour in 0..neighbours {
+                let near = format!("192.0.2.{}", neighbour + 10);
+                for (route, mbps) in [(PLAIN, 60), (PLAIN, 60), (STEERED, 20)] {
+                    visits.world.see(&near, route, 1, mbps, 20);
+                    visits.world.pass(60);
+                }
+            }
+            for _ in 0..20 {
+                visits.visit(every as u64, 60.0, 20.0);
+            }
+            decay_from(visits, every)
+        });
+        let mut left: Vec<_> = runs.map(|run| run.0).collect();
+        left.sort_unstable();
+        let what = format!("{neighbours} neighbours, a visit each {every} s: {left:?}");
+        assert!(left.len() >= 15, "{what}");
+        // Two minutes, or some twenty visits: the other route is as good as unknown.
+        assert!(left[left.len() / 2] <= 120.max(20 * every), "{what}");
+        assert!(left[left.len() * 9 / 10] <= 160.max(32 * every), "{what}");
+    }
 }

@@ -19,9 +19,11 @@ use super::super::error::{Attempt, RunError};
 use crate::experiment::files::LIVE_FILE;
 use hikyaku_emulator::link::Netns;
 
-/// Time between two pieces of the stream. It is that of `iperf3 -b`, so that gaps can be compared
-/// with those of its streams.
+/// The shortest time between two pieces of the stream. It is that of `iperf3 -b`, so that gaps can be
+/// compared with those of its streams.
 const PERIOD: Duration = Duration::from_millis(1);
+/// Bytes that fill a packet: no piece has fewer, since encoders make none that small.
+const PACKET: u64 = 1_200;
 
 /// The content of an origin.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +126,8 @@ fn answer(stream: &TcpStream, content: Content, stop: &AtomicBool) -> io::Result
 
 fn stream_live(output: &TcpStream, content: Content, stop: &AtomicBool) -> io::Result<()> {
     let began = Instant::now();
-    let (mut sent, mut next) = (0, PERIOD);
+    let period = period(content.rate);
+    let (mut sent, mut next) = (0, period);
     while sent < bytes_by(content.rate, content.duration) {
         if stop.load(Ordering::Relaxed) {
             return Ok(());
@@ -132,9 +135,15 @@ fn stream_live(output: &TcpStream, content: Content, stop: &AtomicBool) -> io::R
         let due = bytes_by(content.rate, next.min(content.duration));
         thread::sleep(next.saturating_sub(began.elapsed()));
         send(output, due - sent)?;
-        (sent, next) = (due, next + PERIOD);
+        (sent, next) = (due, next + period);
     }
     Ok(())
+}
+
+/// Returns the time between two pieces of a stream of a rate.
+fn period(rate: Rate) -> Duration {
+    let packet = PACKET as f64 * 8.0 / rate.bits_per_sec().max(1) as f64;
+    PERIOD.max(Duration::from_secs_f64(packet))
 }
 
 fn send(mut output: &TcpStream, bytes: u64) -> io::Result<()> {
@@ -158,6 +167,14 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+
+    #[test]
+    fn a_piece_fills_a_packet_and_takes_a_millisecond_at_least() {
+        for (kbps, micros) in [(500, 19_200), (8_000, 1_200), (25_000, 1_000)] {
+            let rate = Rate::from_bits_per_sec(kbps * 1_000);
+            assert_eq!(period(rate), Duration::from_micros(micros), "{kbps} kbit/s");
+        }
+    }
 
     #[test]
     fn a_stream_has_its_rate_and_other_files_their_size() {
