@@ -1,6 +1,5 @@
 //! The knowledge of a client, blended from its own samples, its prefix and its AS.
 
-
 use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
 use super::{Carrier, EgressId, Phase, Route, RouteObservation, RouteQuality, Wants};
 use crate::stat::Stat;
