@@ -93,6 +93,8 @@ type peerState struct {
 	ended  []Family    // families whose End-of-RIB was reported
 	end    session.End // of the last session
 	faults faultLog
+	// replay runs, or is nil.
+	replay *replay
 }
 
 func newPeerState(n Neighbor, c Config) *peerState {

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -313,6 +314,78 @@ func TestRoutesAreAskedForAgain(t *testing.T) {
 	}
 	old.accept(nil, bgp.RF_IPv6_UC)
 	skipTo(s, func(up PeerUp) bool { return up.Peer == "b" })
+}
+
+// GoBGP has the routes of its sessions, so these stay.
+func TestRoutesAreReportedAgainByGoBGP(t *testing.T) {
+	for name, config := range map[string]Config{"passive": {}, "best paths": {BestPaths: true}} {
+		t.Run(name, func(t *testing.T) {
+			s, peers := startWithPeers(t, config, 2)
+			prefixes := bgptest.Prefixes6(1, 600)
+			for i, p := range peers {
+				as := uint32(64601 + i)
+				for _, part := range [][]netip.Prefix{prefixes[:300], prefixes[300:]} {
+					p.send(bgptest.Announce6(t, []uint32{as, 64700}, part))
+				}
+				p.send(bgptest.Announce6(t, []uint32{as, ownAS, 64700}, bgptest.Prefixes6(5000, 1)))
+				p.send(bgptest.Withdraw6(t, prefixes[5]))
+				name := string(rune('a' + i))
+				skipTo(s, func(w Withdrawn) bool { return w.Peer == name && w.Cause == ByPeer })
+			}
+			if err := s.RequestRoutes("a"); err != nil {
+				t.Fatal(err)
+			}
+			again := map[netip.Prefix]int{}
+			var looped bool
+			for len(again) < len(prefixes)-1 || !looped {
+				switch e := s.next().(type) {
+				case Learned:
+					if e.Peer != "a" || e.Attributes.ASPath.String() != "64601 64700" {
+						t.Fatalf("%s announces again %+v", e.Peer, e.Attributes)
+					}
+					for _, p := range e.Prefixes {
+						again[p]++
+					}
+				case Withdrawn:
+					looped = looped || e.Cause == Looped
+				case PeerDown:
+					t.Fatalf("the session ended: %s", e.Reason)
+				}
+			}
+			for prefix, times := range again {
+				if times != 1 || prefix == prefixes[5] {
+					t.Errorf("%s was reported %d times", prefix, times)
+				}
+			}
+		})
+	}
+}
+
+// A route that changes while GoBGP's table is read is not reported as it was.
+func TestReplayLeavesOutWhatHasChanged(t *testing.T) {
+	s, peers := startWithPeers(t, Config{}, 1)
+	prefixes := bgptest.Prefixes6(1, 2)
+	peers[0].send(bgptest.Announce6(t, []uint32{64601, 64700}, prefixes))
+	skipTo[Learned](s, nil)
+	n := s.neighbors["a"]
+	paths, err := s.pathsOf(n)
+	if err != nil || len(paths) != 2 {
+		t.Fatalf("GoBGP has %d paths, %v", len(paths), err)
+	}
+	begun := &replay{changed: map[netip.Prefix]struct{}{}}
+	ready := make(chan struct{})
+	s.dispatcher.inbox.post(func(context.Context) {
+		state := s.dispatcher.sessions[n.Address]
+		begun.session, state.replay = state.number, begun
+		close(ready)
+	})
+	<-ready
+	peers[0].send(bgptest.Withdraw6(t, prefixes[0]))
+	skipTo[Withdrawn](s, nil)
+	s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.replayed(ctx, n.Address, begun, paths) })
+	if e := skipTo[Learned](s, nil); !slices.Equal(e.Prefixes, prefixes[1:]) {
+		t.Errorf("reported %v again, and %v was withdrawn meanwhile", e.Prefixes, prefixes[0])
+	}
 }
 
 // An AS number of 0 is nobody's (RFC 7607 §2).

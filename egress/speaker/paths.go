@@ -26,6 +26,7 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 		}
 		return
 	}
+	s.replay.saw(paths)
 	var learned []netip.Prefix
 	var withdrawn [Malformed + 1][]netip.Prefix
 	var attributes *Attributes

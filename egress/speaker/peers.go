@@ -68,9 +68,9 @@ func (s *Speaker) ResumeSession(name string) error {
 	return nil
 }
 
-// RequestRoutes has an egress peer send all its routes again, by ROUTE-REFRESH (RFC 2918).
-// Where the neighbour or GoBGP cannot, the session is closed, and comes up again. So is the
-// connection of a BMP router.
+// RequestRoutes has all routes of an egress peer reported again. GoBGP has them. A neighbour of a
+// session of package session is asked by ROUTE-REFRESH (RFC 2918). Where it cannot be asked, the
+// session is closed, and comes up again. So is the connection of a BMP router.
 func (s *Speaker) RequestRoutes(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,9 +89,7 @@ func (s *Speaker) RequestRoutes(name string) error {
 		s.requestAgain(n)
 		return nil
 	}
-	if err := s.gobgp.ResetPeer(s.ctx, &api.ResetPeerRequest{Address: n.Address.String()}); err != nil {
-		return fmt.Errorf("asking %q for its routes: %w", name, err)
-	}
+	s.replayRoutes(n)
 	return nil
 }
 
