@@ -26,6 +26,8 @@ type Bill struct {
 	commit float64
 	day    int
 	saved  savedBill
+	// elapsed are the month's rates in order, and latest those of the last days.
+	elapsed, latest ordered
 	// interval is the beginning of the one that runs, with the bits and seconds so far.
 	interval time.Time
 	bits     float64
@@ -77,51 +79,54 @@ func (b *Bill) Observe(now time.Time, lasted time.Duration, rate float64) (ended
 // end takes the interval that ran, if it was seen for most of its time.
 func (b *Bill) end(next time.Time) {
 	if b.seconds >= Interval.Seconds()/2 {
-		b.saved.Rates = append(b.saved.Rates, uint64(b.bits/b.seconds))
+		b.add(uint64(b.bits / b.seconds))
 	}
 	b.interval, b.bits, b.seconds = next, 0, 0
 	if month := monthOf(next, b.day); !month.Equal(b.saved.Month) {
 		if len(b.saved.Rates) > 0 {
-			b.saved.Before = percentile(b.saved.Rates)
+			b.saved.Before = b.elapsed.percentile()
 			b.saved.Past = b.recent()
 		}
-		b.saved.Month, b.saved.Rates = month, nil
+		b.saved.Month, b.saved.Rates, b.elapsed = month, nil, nil
 	}
 	b.count()
 }
 
+// add takes the rate of another interval.
+func (b *Bill) add(rate uint64) {
+	if before := b.recent(); len(before) == window {
+		b.latest.remove(before[0])
+	}
+	b.saved.Rates = append(b.saved.Rates, rate)
+	b.elapsed.add(rate)
+	b.latest.add(rate)
+}
+
 // count finds the rate that is billed anyway so far, and plans the rest of the month.
 func (b *Bill) count() {
-	elapsed, recent := sorted(b.saved.Rates), sorted(b.recent())
-	rate := percentileOf(elapsed)
-	if len(elapsed) < firstDay {
+	rate := b.elapsed.percentile()
+	if len(b.elapsed) < firstDay {
 		rate = max(rate, b.saved.Before)
 	}
 	b.billed = max(b.commit, rate)
-	b.plan(elapsed, recent)
+	b.plan()
 }
 
 // plan finds the target: the least rate that no more intervals of the month are above than the bill
 // leaves out. Those are the ones so far, and as many in each day to come as in each recent one.
-// Both lists are sorted.
-func (b *Bill) plan(elapsed, recent []uint64) {
+func (b *Bill) plan() {
 	total := b.intervals()
 	allowed := free * float64(total)
-	left := float64(max(total-len(elapsed), 0))
+	left := float64(max(total-len(b.elapsed), 0))
 	above := func(rate float64) float64 {
-		return over(elapsed, rate) + left*over(recent, rate)/float64(len(recent)+doubt)
+		return b.elapsed.above(rate) + left*b.latest.above(rate)/float64(len(b.latest)+doubt)
 	}
-	highest := 0.0
-	for _, rates := range [][]uint64{elapsed, recent} {
-		if len(rates) > 0 {
-			highest = max(highest, float64(rates[len(rates)-1]))
-		}
-	}
+	highest := max(b.elapsed.highest(), b.latest.highest())
 	planned := lowest(highest, func(rate float64) bool { return above(overBilled*rate) <= allowed })
 	planned = max(planned, b.commit)
 	unused := 1 - min(above(overBilled*planned)/allowed, 1)
 	b.target = max(b.commit, planned*(1-descent*unused))
-	b.free = max(allowed-over(elapsed, overBilled*b.target), 0)
+	b.free = max(allowed-b.elapsed.above(overBilled*b.target), 0)
 	b.spareLevel(allowed)
 }
 
@@ -129,19 +134,6 @@ func (b *Bill) plan(elapsed, recent []uint64) {
 func (b *Bill) recent() []uint64 {
 	rates := slices.Concat(b.saved.Past, b.saved.Rates)
 	return rates[max(len(rates)-window, 0):]
-}
-
-// sorted returns rates in order, and leaves the list as it is.
-func sorted(rates []uint64) []uint64 {
-	rates = slices.Clone(rates)
-	slices.Sort(rates)
-	return rates
-}
-
-// over is how many of the sorted rates are above one.
-func over(rates []uint64, rate float64) float64 {
-	place, _ := slices.BinarySearch(rates, uint64(rate)+1)
-	return float64(len(rates) - place)
 }
 
 // lowest is the least rate up to most that is enough, as all higher ones are.
@@ -205,6 +197,7 @@ func (b *Bill) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &b.saved); err != nil {
 		return fmt.Errorf("reading the bill of a port: %w", err)
 	}
+	b.elapsed, b.latest = orderedOf(b.saved.Rates), orderedOf(b.recent())
 	b.count()
 	return nil
 }
@@ -216,14 +209,4 @@ func monthOf(at time.Time, day int) time.Time {
 		begin = begin.AddDate(0, -1, 0)
 	}
 	return begin
-}
-
-// percentile is the 95th one of rates: the highest without the highest 5 %, rounded down.
-func percentile(rates []uint64) float64 { return percentileOf(sorted(rates)) }
-
-func percentileOf(sorted []uint64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return float64(sorted[len(sorted)-1-int(free*float64(len(sorted)))])
 }

@@ -104,6 +104,7 @@ func (m month) run(t *testing.T, rng *rand.Rand) (got monthResult) {
 	clients := simClients(rng, 600, 3, m.bound, 1)
 	s := newSimulation(m.configs(), clients, []time.Duration{time.Second, 3 * time.Second, 10 * time.Second})
 	s.deliver(time.Time{})
+	quality := s.byQuality()
 	evenings := map[int]bool{}
 	for len(evenings) < m.matches {
 		evenings[rng.IntN(monthDays)] = true
@@ -135,8 +136,7 @@ func (m month) run(t *testing.T, rng *rand.Rand) (got monthResult) {
 		if wasFull && room {
 			full++
 		}
-		g, a := m.goodput(s, demand)
-		better, alone = better+g, alone+a
+		better, alone = better+s.goodput(demand), alone+quality.goodput(demand)
 		demandSum += demand
 		if (n+1)%perInterval == 0 {
 			for i := range rates {
@@ -172,29 +172,28 @@ func (m month) boundShares(clients []simClient) (share [3]float64) {
 	return share
 }
 
-// goodput is that of all clients now, and the one that quality alone gives. There everybody is on
-// the best port, and among equals on the usual one. Traffic beyond a port's capacity is lost.
-func (m month) goodput(s *simulation, demand float64) (now, alone float64) {
-	var by, aloneBy, load, aloneLoad [3]float64
-	for i, c := range s.clients {
-		p := s.on[i]
-		load[p] += c.weight * demand
-		by[p] += c.weight * demand * c.by[p]
+// goodput is that of all clients now. Traffic beyond a port's capacity is lost.
+func (s *simulation) goodput(demand float64) (now float64) {
+	for p, config := range s.configs {
+		now += s.served[p] * demand * min(1, config.Capacity/gbps/max(s.load[p]*demand, 1e-9))
+	}
+	return now
+}
+
+// byQuality puts every client on the best port, and among equals on the usual one.
+func (s *simulation) byQuality() *simulation {
+	alone := &simulation{configs: s.configs, ports: s.ports, clients: s.clients}
+	for _, c := range s.clients {
 		best := c.usual
 		for q := range c.by {
 			if c.by[q] > c.by[best] {
 				best = q
 			}
 		}
-		aloneLoad[best] += c.weight * demand
-		aloneBy[best] += c.weight * demand * c.by[best]
+		alone.on = append(alone.on, best)
 	}
-	for p, config := range s.configs {
-		capacity := config.Capacity / gbps
-		now += by[p] * min(1, capacity/max(load[p], 1e-9))
-		alone += aloneBy[p] * min(1, capacity/max(aloneLoad[p], 1e-9))
-	}
-	return now, alone
+	alone.sum()
+	return alone
 }
 
 // qualityBill is what the month costs where quality alone decides.

@@ -28,11 +28,13 @@ type simulation struct {
 	delay  []time.Duration
 	server []int
 	// sent has the changes of states that are under way.
-	sent    []sentState
-	known   [][]port.State // by server and port
-	on      []int
-	moves   int
-	changes int // of states
+	sent  []sentState
+	known [][]port.State // by server and port
+	on    []int
+	// load is the part of the demand on each port, and served that part by its quality there.
+	load, served []float64
+	moves        int
+	changes      int // of states
 }
 
 type sentState struct {
@@ -58,6 +60,7 @@ func newSimulation(configs []port.Config, clients []simClient, delays []time.Dur
 		s.server = append(s.server, i%len(delays))
 		s.on = append(s.on, s.choose(i))
 	}
+	s.sum()
 	return s
 }
 
@@ -111,8 +114,8 @@ func (s *simulation) choose(i int) int {
 func (s *simulation) step(now time.Time, lasted time.Duration, demand float64) []float64 {
 	s.deliver(now)
 	offered := make([]float64, len(s.ports))
-	for i, p := range s.on {
-		offered[p] += demand * s.clients[i].weight
+	for p, load := range s.load {
+		offered[p] = demand * load
 	}
 	for i, p := range s.ports {
 		before := p.State()
@@ -150,6 +153,16 @@ func (s *simulation) deliver(now time.Time) {
 			s.on[i] = to
 			s.moves++
 		}
+	}
+	s.sum()
+}
+
+// sum adds up what the clients put on each port.
+func (s *simulation) sum() {
+	s.load, s.served = make([]float64, len(s.ports)), make([]float64, len(s.ports))
+	for i, p := range s.on {
+		s.load[p] += s.clients[i].weight
+		s.served[p] += s.clients[i].weight * s.clients[i].by[p]
 	}
 }
 
