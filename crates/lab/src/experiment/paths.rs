@@ -175,6 +175,9 @@ impl Visitors {
                 self.clients
             ));
         }
+        if self.arrive.is_some_and(|arrive| arrive >= self.duration) {
+            return Err("`arrive` must be less than `duration`".to_owned());
+        }
         match self.decay.is_empty() || !self.step.is_zero() {
             true => Ok(()),
             false => Err("`decay` needs a `step`".to_owned()),
@@ -317,6 +320,21 @@ traffic = [
                 "rate = \"15Mbps\", one_way_delay = \"20ms\" }",
                 "rate = \"unlimited\" }\nevent = \"pause-all\"",
                 "needs a `rate`",
+            ),
+            (
+                "[workload]",
+                "[workload]\nvisitors = { clients = 2, duration = \"9s\", arrive = \"9s\" }",
+                "less than `duration`",
+            ),
+            (
+                "[workload]",
+                "[workload]\nvisitors = { clients = 101, duration = \"9s\" }",
+                "1 to 100",
+            ),
+            (
+                "[workload]",
+                "[workload]\nvisitors = { clients = 1, duration = \"9s\", decay = [\"1Mbps\"] }",
+                "needs a `step`",
             ),
         ];
         for (from, to, want) in cases {

@@ -131,6 +131,9 @@ pub struct Visitors {
     /// Time between a client's visits.
     #[serde(default, with = "duration")]
     pub pause: Duration,
+    /// Time over which the clients come, evenly. Default: that of a pause.
+    #[serde(default, with = "duration::option")]
+    pub arrive: Option<Duration>,
     /// Rates of the link by transit A, one after the other.
     #[serde(default)]
     pub decay: Vec<Rate>,

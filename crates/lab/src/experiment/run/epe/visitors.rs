@@ -54,6 +54,9 @@ pub(super) struct Ground<'a> {
     pub(super) timeout: Duration,
 }
 
+/// Time between two looks for a signal to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Returns the address of a visitor, each in a /56 of its own: servers take an IPv6 /56 for a client.
 /// The topology gives these to the client's node.
 pub(super) fn visitor(number: u16) -> Ipv6Addr {
@@ -76,7 +79,11 @@ pub(super) fn visit(
                 let address = visitor(number);
                 scope.spawn(move || {
                     // Not all in step.
-                    thread::sleep(visitors.pause * u32::from(number) / u32::from(visitors.clients));
+                    let arrive = visitors.arrive.unwrap_or(visitors.pause);
+                    let at = arrive * u32::from(number) / u32::from(visitors.clients);
+                    while began.elapsed() < at && !ground.stop.is_set() {
+                        thread::sleep(LOOK.min(at.saturating_sub(began.elapsed())));
+                    }
                     client(visitors, ground, began, || command(address)).map(|seen| (address, seen))
                 })
             })
