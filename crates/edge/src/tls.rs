@@ -185,3 +185,6 @@ fn base_config(
             .with_cert_resolver(certificate),
     )
 }
+
+#[cfg(test)]
+mod tests;
