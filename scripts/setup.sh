@@ -201,7 +201,8 @@ main() {
     test) wanted+=("${SITE[@]}" "${TESTS[@]}" "${BPF[@]}") ;;
     check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
-    fuzz) wanted+=(c++:g++) ;;
+    # The TLS library builds by cmake there.
+    fuzz) wanted+=(c++:g++ cmake:cmake) ;;
     # Of the LLVM that the pinned Rust has (`rustc -vV`).
     coverage) wanted+=(llvm-cov-22:llvm-22) ;;
     dist) wanted+=(git:git python3:python3 xz:xz-utils dpkg-deb:dpkg) ;;

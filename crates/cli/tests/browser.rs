@@ -106,6 +106,8 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
         until(&mut browser, "h3").await;
         let second = visit(&mut browser).await;
         assert!(second.iter().all(|version| version == "h3"), "{second:?}");
+        let hybrid = ["h2", "h3"].map(|version| [version, "X25519MLKEM768"].map(str::to_owned));
+        assert_eq!(browser.key_exchanges, hybrid.into());
 
         pin.set("h2");
         server.signal(Signal::HUP);

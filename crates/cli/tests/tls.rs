@@ -209,6 +209,30 @@ fn http_1_0_is_spoken_where_it_is_asked_for() {
 }
 
 #[test]
+fn old_clients_exchange_keys_of_their_own_kind() {
+    if !has(&this_test(), "openssl") {
+        return;
+    }
+    let site = site();
+    let server = Server::start(&[site.path()]);
+    let cases: &[(&[&str], &str)] = &[
+        (&["-tls1_3", "-groups", "P-256"], "ECDH, prime256v1"),
+        (&["-tls1_3", "-groups", "P-384:P-256"], "ECDH, secp384r1"),
+        (&["-tls1_3", "-groups", "X25519"], "X25519"),
+        (&["-tls1_2", "-groups", "P-256"], "ECDH, prime256v1"),
+        (&["-tls1_2"], "X25519"),
+    ];
+    for (options, want) in cases {
+        let said = s_client(&server, "", &[options, ["-msg"].as_slice()].concat());
+        let key = format!("Server Temp Key: {want}");
+        assert!(said.contains(&key), "{options:?}: {said}");
+        // A HelloRetryRequest would have a second ClientHello follow.
+        let hellos = said.matches(", ClientHello").count();
+        assert_eq!(hellos, 1, "{options:?}: {said}");
+    }
+}
+
+#[test]
 fn http_without_tls_gets_an_explanation() {
     if !has(&this_test(), "curl") {
         return;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hikyaku_tls::AcceptAny;
 use rustls::client::Resumption;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -28,7 +28,7 @@ pub(super) fn config(args: &GetArgs) -> Result<ClientConfig, GetError> {
             Some(path) => roots_of(path)?,
             None => system_roots(),
         };
-        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(failed)?
             .with_root_certificates(roots)

@@ -117,7 +117,7 @@ fn client(
     roots
         .add(CertificateDer::from_pem_slice(pem).unwrap())
         .unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()

@@ -88,7 +88,7 @@ pub(crate) fn replace<T: Send + Sync + 'static>(in_force: &InForce<T>, value: T)
 
 /// TLS of TCP and of QUIC with a certificate of their own, and the secrets that both use.
 pub(crate) fn tls() -> (rustls::ServerConfig, rustls::ServerConfig, Secrets) {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let names = vec!["a.example".to_owned()];
     let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
     let certificate = Arc::new(certificate);

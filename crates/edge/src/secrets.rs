@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use tickets::{TicketKey, Tickets};

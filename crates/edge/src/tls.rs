@@ -159,6 +159,8 @@ pub fn quic_config(
 ) -> Result<rustls::ServerConfig, TlsError> {
     let mut config = base_config(certificate, provider, &[&rustls::version::TLS13])?;
     config.alpn_protocols = vec![b"h3".to_vec()];
+    // A client opens one connection at a time, and gets the next ticket on that.
+    config.send_tls13_tickets = 1;
     if settings.early_data {
         // Sessions that are kept here can be resumed once only, which takes most of the harm
         // out of replays (RFC 8446 §8.1). QUIC knows only all or nothing (RFC 9001 §4.6.1).
@@ -183,3 +185,6 @@ fn base_config(
             .with_cert_resolver(certificate),
     )
 }
+
+#[cfg(test)]
+mod tests;

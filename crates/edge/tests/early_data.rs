@@ -28,7 +28,7 @@ fn client(server: &Server) -> quinn::Endpoint {
     let mut roots = rustls::RootCertStore::empty();
     let certificate = CertificateDer::from_pem_slice(server.certificate().pem().as_bytes());
     roots.add(certificate.unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()

@@ -18,7 +18,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// Endpoints of a server, and of a client with this connection window in bytes.
 fn endpoints(window: u32) -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider.clone())

@@ -1,5 +1,6 @@
 //! Headless Chromium, driven by its DevTools protocol.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub struct Browser {
     socket: WebSocketStream<TcpStream>,
     pub messages: u64,
     pub origin: String,
+    /// The protocol and the group of the key exchange of each response, once `Network.enable` was sent.
+    pub key_exchanges: BTreeSet<[String; 2]>,
 }
 
 impl Browser {
@@ -49,6 +52,7 @@ impl Browser {
             socket,
             messages: 0,
             origin: format!("https://a.test:{port}"),
+            key_exchanges: BTreeSet::new(),
         }
     }
 
@@ -69,6 +73,13 @@ impl Browser {
             if answer["id"] == id {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
+            }
+            if answer["method"] == "Network.responseReceived" {
+                let response = &answer["params"]["response"];
+                let group = &response["securityDetails"]["keyExchangeGroup"];
+                let seen = [&response["protocol"], group]
+                    .map(|text| text.as_str().unwrap_or_default().to_owned());
+                self.key_exchanges.insert(seen);
             }
         }
     }

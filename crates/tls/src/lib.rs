@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -19,11 +19,11 @@ pub struct AcceptAny {
 }
 
 impl AcceptAny {
-    /// Makes a verifier with the signature algorithms of *ring*.
+    /// Makes a verifier with the signature algorithms of aws-lc-rs.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            algorithms: ring::default_provider().signature_verification_algorithms,
+            algorithms: aws_lc_rs::default_provider().signature_verification_algorithms,
             shown: AtomicUsize::new(0),
         })
     }
@@ -38,13 +38,14 @@ impl AcceptAny {
     /// the preferred one first.
     ///
     /// # Errors
-    /// If *ring* and rustls share no version of TLS, which never happens with the releases in use.
+    /// If aws-lc-rs and rustls share no version of TLS, which never happens with the releases in use.
     pub fn config(self: &Arc<Self>, alpn: &[&str]) -> Result<ClientConfig, rustls::Error> {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::<Self>::clone(self))
-            .with_no_client_auth();
+        let mut config =
+            ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::<Self>::clone(self))
+                .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(config)
     }

@@ -223,7 +223,7 @@ fn tls(args: &Args, alpn: &[u8]) -> Result<ClientConfig> {
     for certificate in CertificateDer::pem_file_iter(&args.cacert).with_context(file)? {
         roots.add(certificate.with_context(file)?)?;
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

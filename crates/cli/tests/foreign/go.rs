@@ -42,17 +42,17 @@ fn try_over(version: &str, case: &str, least: usize) {
 
 #[test]
 fn go_over_http_1() {
-    try_over("1", "", 13);
+    try_over("1", "", 14);
 }
 
 #[test]
 fn go_over_http_2() {
-    try_over("2", "", 13);
+    try_over("2", "", 14);
 }
 
 #[test]
 fn quic_go_over_http_3() {
-    try_over("3", "", 13);
+    try_over("3", "", 14);
 }
 
 #[test]

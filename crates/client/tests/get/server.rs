@@ -104,7 +104,7 @@ impl Server {
             .unwrap();
         let config = |alpn: &[&str]| {
             let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
             let mut tls = rustls::ServerConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .unwrap()

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hikyaku_tls::AcceptAny;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -40,7 +40,7 @@ impl Tls {
             AcceptAny::new().config(&[])
         } else {
             let roots = authorities(config.ca.as_deref())?;
-            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()
                 .map(|builder| builder.with_root_certificates(roots).with_no_client_auth())
         };

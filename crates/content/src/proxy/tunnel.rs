@@ -48,7 +48,7 @@ impl Tunnel {
         request: &mut request::Parts,
         body: &mut RequestBody,
         version: Version,
-    ) -> Result<Option<Self>, ring::error::Unspecified> {
+    ) -> Result<Option<Self>, aws_lc_rs::error::Unspecified> {
         let stop = request
             .extensions
             .remove::<Stopping>()

@@ -3,12 +3,12 @@
 //! Extended CONNECT (RFC 8441 §5, RFC 9220 §3) needs neither `Sec-WebSocket-Key` nor
 //! `Sec-WebSocket-Accept`; the handshake of RFC 6455 §4 needs both.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::rand::SecureRandom;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use http::{HeaderValue, Method, StatusCode, request, response};
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use ring::rand::SecureRandom;
 
 use super::error::SendError;
 
@@ -21,9 +21,9 @@ impl Key {
     ///
     /// # Errors
     /// If the system has no randomness.
-    pub(super) fn random() -> Result<Self, ring::error::Unspecified> {
+    pub(super) fn random() -> Result<Self, aws_lc_rs::error::Unspecified> {
         let mut bytes = [0; 16];
-        ring::rand::SystemRandom::new().fill(&mut bytes)?;
+        aws_lc_rs::rand::SystemRandom::new().fill(&mut bytes)?;
         Ok(Self(STANDARD.encode(bytes)))
     }
 

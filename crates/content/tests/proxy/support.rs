@@ -184,7 +184,7 @@ fn certificate(kind: Kind) -> (Option<TlsAcceptor>, tempfile::NamedTempFile) {
     let mut ca = tempfile::NamedTempFile::new().unwrap();
     ca.write_all(made.cert.pem().as_bytes()).unwrap();
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

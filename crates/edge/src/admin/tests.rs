@@ -17,7 +17,7 @@ struct Api {
 impl Api {
     fn start(token: Option<&str>) -> Self {
         let server = Server::start();
-        let provider = rustls::crypto::ring::default_provider();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
         let names = vec!["localhost".to_owned()];
         let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
         let settings = Settings {

@@ -10,7 +10,7 @@ use hikyaku_core::egress::Route;
 
 /// Names, labels, types and help texts of all metrics in the order of their lines, without values.
 fn exposed() -> String {
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
     let names = vec!["localhost".to_owned()];
     let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
     let mut config = Config::default();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aws_lc_rs::{hkdf, hmac};
 use quinn::crypto::{HandshakeTokenKey, HmacKey};
 use quinn::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
 use quinn_proto::InvalidCid;
-use ring::{hkdf, hmac};
 use siphasher::sip::SipHasher24;
 
 use crate::secrets::{NoRandomness, Secrets, draw};

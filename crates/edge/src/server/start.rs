@@ -34,7 +34,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn load(config: Config) -> Result<Self, ServerError> {
         let controls = Arc::new(load_controls(&config.policy));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
         let store = config.state.dir.as_deref().map(open_store).transpose()?;
         // Once the store is this process's, so are the keys beside it.

@@ -19,7 +19,7 @@ fn made(config: &ShardsConfig) -> Result<Option<Shards>, ShardsError> {
     let names = ["www.test", "*.www.test", "192.0.2.7"].map(str::to_owned);
     let shards = (1..=8).map(|n| format!("s{n}.test"));
     let names = names.into_iter().chain(shards).collect();
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
     let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
     Shards::new(config, Arc::new(certificate))
 }

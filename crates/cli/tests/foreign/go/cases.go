@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type testCase struct {
 
 var cases = []testCase{
 	{name: "get", try: get},
+	{name: "key exchange", try: keyExchange},
 	{name: "head", try: head},
 	{name: "range", try: byteRange},
 	{name: "not modified", try: notModified},
@@ -49,6 +51,18 @@ func get(t *target) error {
 		same("version", response.Proto, t.proto),
 		same("Content-Length", response.Header.Get("Content-Length"), want),
 		same("type", response.Header.Get("Content-Type")[:9], "text/html"),
+	)
+}
+
+// keyExchange wants the hybrid that Go prefers, as browsers do, without a second ClientHello.
+func keyExchange(t *target) error {
+	response, _, err := t.fetch(http.MethodGet, t.files+"/", nil, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		same("group", response.TLS.CurveID, tls.X25519MLKEM768),
+		same("HelloRetryRequest", response.TLS.HelloRetryRequest, false),
 	)
 }
 

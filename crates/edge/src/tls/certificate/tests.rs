@@ -43,7 +43,7 @@ fn pairs_belong_together_or_are_refused() {
             Some("each key must be of another kind, and two are ECDSA"),
         ),
     ];
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
     for (name, pairs, want) in cases {
         let second = pairs[1].cert.clone();
         let loaded = Certificate::load(Source::Files(pairs.to_vec()), &provider);
@@ -70,7 +70,7 @@ fn a_reload_takes_all_pairs_or_none() {
         pair("one", &PKCS_ECDSA_P256_SHA256, &["a.example"]),
         pair("two", &PKCS_ED25519, &["a.example"]),
     ];
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
     let certificate = Certificate::load(Source::Files(pairs), &provider).unwrap();
     let first = certificate.descriptions();
     pair("two", &PKCS_ED25519, &["b.example"]);
