@@ -4,6 +4,7 @@ use std::fmt;
 
 use hikyaku_http_common::content::Mismatch;
 use hikyaku_http_common::floods::Excess;
+use hikyaku_http_common::message::Malformed;
 
 /// An error code of HTTP/2 (RFC 9113 §7).
 ///
@@ -131,6 +132,12 @@ impl Violation {
 
 impl From<Mismatch> for Violation {
     fn from(Mismatch(reason): Mismatch) -> Self {
+        Self::malformed(reason)
+    }
+}
+
+impl From<Malformed> for Violation {
+    fn from(Malformed(reason): Malformed) -> Self {
         Self::malformed(reason)
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod connection;
 pub mod error;
-mod field;
 mod frame;
 mod hpack;
 pub mod message;

@@ -1,9 +1,9 @@
 //! Decoded field sections: all lines in one buffer.
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, MaxSizeReached};
 
-use crate::field::Class;
+use hikyaku_http_common::message::Class;
 
 /// A field section as it was decoded, in memory that the next section uses again.
 #[derive(Debug, Default)]
@@ -135,22 +135,25 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields as a map. All values share one allocation.
-    pub fn to_headers(&self) -> HeaderMap {
+    ///
+    /// # Errors
+    /// If they are more than a map of the crate `http` takes.
+    pub fn to_headers(&self) -> Result<HeaderMap, MaxSizeReached> {
         self.headers_of(&self.section.shared())
     }
 
-    pub(crate) fn headers_of(&self, shared: &Bytes) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(self.lines.len());
+    pub(crate) fn headers_of(&self, shared: &Bytes) -> Result<HeaderMap, MaxSizeReached> {
+        let mut headers = HeaderMap::try_with_capacity(self.lines.len())?;
         for line in self.lines {
             let name = HeaderName::from_bytes(self.section.name(*line));
             let value = HeaderValue::from_maybe_shared(self.section.slice(shared, *line));
             // Both were checked when the line was decoded.
             if let (Ok(name), Ok(mut value)) = (name, value) {
                 value.set_sensitive(line.never_indexed);
-                headers.append(name, value);
+                headers.try_append(name, value)?;
             }
         }
-        headers
+        Ok(headers)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use hikyaku_http_common::content::Mismatch;
 use hikyaku_http_common::floods::Excess;
+use hikyaku_http_common::message::Malformed;
 
 use crate::qpack::QpackError;
 
@@ -165,6 +166,12 @@ impl From<QpackError> for Error {
 
 impl From<Mismatch> for Error {
     fn from(Mismatch(reason): Mismatch) -> Self {
+        Self::malformed(reason)
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(Malformed(reason): Malformed) -> Self {
         Self::malformed(reason)
     }
 }

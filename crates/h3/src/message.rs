@@ -65,7 +65,7 @@ pub(crate) struct Context {
 /// `H3_MESSAGE_ERROR` if it is malformed.
 pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H, Content), Error> {
     let section = Section::parse(fields)?;
-    let length = section.content_length;
+    let length = section.lines.content_length;
     let head = H::decode(section, context)?;
     let content = head.content(length, context);
     Ok((head, content))
@@ -78,9 +78,6 @@ pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H,
 /// sections" (RFC 9114 §4.3).
 pub(crate) fn trailer_section(fields: Vec<Field>) -> Result<HeaderMap, Error> {
     let section = Section::parse(fields)?;
-    if section.pseudo.is_empty() {
-        Ok(section.headers)
-    } else {
-        Err(Error::malformed("trailers with a pseudo-header field"))
-    }
+    section.lines.check_trailers()?;
+    Ok(section.headers)
 }

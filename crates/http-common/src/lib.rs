@@ -3,4 +3,5 @@
 pub mod compression;
 pub mod content;
 pub mod floods;
+pub mod message;
 pub mod priority;

@@ -25,6 +25,23 @@ impl Default for Priority {
 }
 
 impl Priority {
+    /// Reads the priority fields of a message; several are one list (RFC 9651 §4.2).
+    pub fn of_fields<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut values = values.into_iter();
+        let Some(first) = values.next() else {
+            return Self::default();
+        };
+        let Some(second) = values.next() else {
+            return Self::parse(first);
+        };
+        let mut joined = first.to_vec();
+        for value in std::iter::once(second).chain(values) {
+            joined.extend_from_slice(b", ");
+            joined.extend_from_slice(value);
+        }
+        Self::parse(&joined)
+    }
+
     /// Reads a priority field's value.
     ///
     /// Unknown parameters are ignored, and so are those of a wrong type or value (RFC 9218 §4). A

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use hikyaku_http_common::content::Content;
+use hikyaku_http_common::message::{is_sent, length_of};
 use hikyaku_http_common::priority::Priority;
 use http::{HeaderMap, StatusCode};
 
@@ -9,7 +10,7 @@ use super::Connection;
 use crate::error::{Code, Unsent};
 use crate::frame::{self, flag, kind};
 use crate::hpack::Encoder;
-use crate::message::{self, Prepared};
+use crate::message::Prepared;
 use crate::stream::{Closed, Phase};
 
 impl Connection {
@@ -28,7 +29,7 @@ impl Connection {
         headers: &HeaderMap,
         end: bool,
     ) -> Result<(), Unsent> {
-        let slot = self.head_of(stream, status, message::length_of(headers), end)?;
+        let slot = self.head_of(stream, status, length_of(headers), end)?;
         self.check_size(|| 32 + 10 + size(headers))?;
         let max_frame = self.max_frame();
         let encoder = &mut self.encoder;
@@ -37,7 +38,7 @@ impl Connection {
             encoder.line(b":status", status.as_str().as_bytes(), false, out);
             encode_fields(encoder, headers, out);
         });
-        self.head_is_sent(slot, status, message::length_of(headers), end);
+        self.head_is_sent(slot, status, length_of(headers), end);
         Ok(())
     }
 
@@ -280,7 +281,7 @@ impl Connection {
 
 fn encode_fields(encoder: &mut Encoder, headers: &HeaderMap, out: &mut Vec<u8>) {
     for (name, value) in headers {
-        if message::is_sent(name, value) {
+        if is_sent(name, value) {
             let name = name.as_str().as_bytes();
             encoder.line(name, value.as_bytes(), value.is_sensitive(), out);
         }
@@ -291,7 +292,7 @@ fn encode_fields(encoder: &mut Encoder, headers: &HeaderMap, out: &mut Vec<u8>) 
 fn size(headers: &HeaderMap) -> u64 {
     let sizes = headers
         .iter()
-        .filter(|(name, value)| message::is_sent(name, value))
+        .filter(|(name, value)| is_sent(name, value))
         .map(|(name, value)| name.as_str().len() + value.len() + 32);
     sizes.sum::<usize>() as u64
 }

@@ -5,8 +5,8 @@ use hikyaku_http_common::compression::{Malformed, integer};
 
 use super::dynamic_table::DynamicTable;
 use super::{INITIAL_CAPACITY, pattern, static_table};
-use crate::field::{Class, Kind};
 use crate::section::Section;
+use hikyaku_http_common::message::{Class, Kind};
 
 /// Decodes the field blocks of one connection.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The static table (RFC 7541 Appendix A).
 
-use crate::field::Class;
+use hikyaku_http_common::message::Class;
 
 /// An entry.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Header sections of responses (RFC 9113 §8.3.2).
 
+use hikyaku_http_common::message::{is_sent, length_of};
 use http::StatusCode;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderMap;
 
 use crate::hpack::PreparedLines;
 
@@ -39,29 +40,4 @@ impl Prepared {
     pub fn status(&self) -> StatusCode {
         self.status
     }
-}
-
-/// Whether a field of a message is sent: connection-specific ones are not (RFC 9113 §8.2.2).
-pub(crate) fn is_sent(name: &HeaderName, value: &HeaderValue) -> bool {
-    match name.as_str() {
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => false,
-        "te" => value.as_bytes().eq_ignore_ascii_case(b"trailers"),
-        _ => true,
-    }
-}
-
-/// Content-Length of a message to send.
-pub(crate) fn length_of(headers: &HeaderMap) -> Option<u64> {
-    content_length(headers.get(header::CONTENT_LENGTH)?.as_bytes())
-}
-
-/// Reads Content-Length (RFC 9110 §8.6), which has digits and no other characters.
-pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u64, |length, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        length.checked_mul(10)?.checked_add(digit)
-    })
 }

@@ -1,11 +1,11 @@
 //! Translation of messages to field lines for QPACK.
 
+use hikyaku_http_common::message::is_sent;
 use http::header;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::request::RequestHead;
-use super::section::is_connection_specific;
 use crate::qpack::FieldRef;
 
 /// A field section for encoding: pseudo-header fields, then the others.
@@ -42,11 +42,6 @@ impl<'a> Encoded<'a> {
             .map(|field| field.name.len() + field.value.len() + 32);
         sizes.sum::<usize>() as u64
     }
-}
-
-fn is_sent(name: &HeaderName, value: &HeaderValue) -> bool {
-    !is_connection_specific(name)
-        && (*name != header::TE || value.as_bytes().eq_ignore_ascii_case(b"trailers"))
 }
 
 /// Makes a response's header section.

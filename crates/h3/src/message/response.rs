@@ -1,9 +1,9 @@
 //! Header sections of responses (RFC 9114 §4.3.2).
 
 use hikyaku_http_common::content::Content;
-use http::{Response, StatusCode, Version, response};
+use http::{Response, Version, response};
 
-use super::section::{Pseudo, Section};
+use super::section::Section;
 use super::{Context, Head, sealed};
 use crate::error::{Code, Error};
 
@@ -17,10 +17,8 @@ impl sealed::Head for response::Parts {
     const PUSH_PROMISE: Code = Code::IdError;
 
     fn decode(section: Section, _: &Context) -> Result<Self, Error> {
-        let Section {
-            pseudo, headers, ..
-        } = section;
-        let status = status(pseudo)?;
+        let Section { lines, headers } = section;
+        let status = lines.check_response(|line| line)?;
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = status;
         parts.version = Version::HTTP_3;
@@ -38,26 +36,4 @@ impl sealed::Head for response::Parts {
             None => Content::of_length(length),
         }
     }
-}
-
-fn status(pseudo: Pseudo) -> Result<StatusCode, Error> {
-    let status = pseudo
-        .status
-        .clone()
-        .ok_or(Error::malformed("a response without :status"))?;
-    let others = Pseudo {
-        status: None,
-        ..pseudo
-    };
-    if !others.is_empty() {
-        return Err(Error::malformed("a response with a request's field"));
-    }
-    let status =
-        StatusCode::from_bytes(&status).map_err(|_| Error::malformed(":status is no status"))?;
-    // "HTTP/3 does not support [...] the 101 (Switching Protocols) informational status code"
-    // (RFC 9114 §4.5).
-    if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Error::malformed("a response switches protocols"));
-    }
-    Ok(status)
 }

@@ -1,10 +1,8 @@
-//! Field sections, by the sentences of the RFCs.
+//! Translation of field sections, beside the rules that `http-common` has.
 
-mod connect;
 mod encoding;
 mod requests;
 mod responses;
-mod targets;
 
 use bytes::Bytes;
 use http::{Method, Request, response};
@@ -51,15 +49,4 @@ fn request(parts: &[&[(&str, &str)]], context: &Context) -> Result<String, Error
         Content::Tunnel => text += " (tunnel)",
     }
     Ok(text)
-}
-
-fn check(name: &str, got: Result<String, Error>, want: Option<&str>) {
-    match want {
-        Some(want) => assert_eq!(got.as_deref(), Ok(want), "{name}"),
-        None => {
-            let error = got.expect_err(name);
-            assert_eq!(error.code(), Code::MessageError, "{name}");
-            assert!(!error.is_of_connection(), "{name}");
-        }
-    }
 }

@@ -1,153 +1,71 @@
-//! Fields of requests, and their priorities.
+//! Requests and their priorities.
 
 use super::*;
 
 #[test]
-fn request_fields() {
-    let cases: &[(&str, Fields, Option<&str>)] = &[
-        ("§4.3: :method twice", &[(":method", "GET")], None),
-        ("§4.3: :path twice", &[(":path", "/")], None),
-        ("§4.3: :scheme twice", &[(":scheme", "https")], None),
-        ("§4.3: :authority twice", &[(":authority", "a.test")], None),
-        ("§4.3: :status in a request", &[(":status", "200")], None),
+fn requests_as_the_caller_sees_them() {
+    const CONNECT: (&str, &str) = (":method", "CONNECT");
+    let cases: &[(&str, &[Fields], &str)] = &[
+        ("§4.3.1: a GET", &[GET], "GET https://a.test/"),
         (
-            "§4.3: an undefined pseudo-header field",
-            &[(":x", "1")],
-            None,
-        ),
-        ("§4.3: one without a name", &[(":", "1")], None),
-        (
-            "§4.3: one after regular fields",
-            &[("a", "1"), (":protocol", "x")],
-            None,
+            "§4.3.1: Host alone",
+            &[&GET[..2], &GET[3..], &[("host", "a.test")]],
+            "GET https://a.test/ host=a.test",
         ),
         (
-            "RFC 9220 §3: :protocol that was not offered",
-            &[(":protocol", "websocket")],
-            None,
-        ),
-        ("§4.2: an upper-case name", &[("Accept", "x")], None),
-        ("§4.2: a name with a space", &[("a b", "x")], None),
-        ("§4.2: an empty name", &[("", "x")], None),
-        ("§10.3: a value with CR", &[("a", "x\ry")], None),
-        ("§10.3: a value with LF", &[("a", "x\ny")], None),
-        ("§10.3: a value with NUL", &[("a", "x\0y")], None),
-        ("RFC 9110 §5.5: a value with DEL", &[("a", "x\u{7f}")], None),
-        (
-            "RFC 9110 §5.5: a value begins with a space",
-            &[("a", " x")],
-            None,
+            "§4.3.1: OPTIONS of the server",
+            &[&[(":method", "OPTIONS"), (":path", "*")], &GET[1..3]],
+            "OPTIONS https://a.test*",
         ),
         (
-            "RFC 9110 §5.5: a value ends with a tab",
-            &[("a", "x\t")],
-            None,
+            "§4.3.1: :scheme is not restricted",
+            &[&[(":method", "GET"), (":scheme", "coap")], &GET[2..]],
+            "GET coap://a.test/",
         ),
         (
-            "RFC 9110 §5.5: space within",
-            &[("a", "x \ty")],
-            Some("a=x \\ty"),
-        ),
-        ("RFC 9110 §5.5: an empty value", &[("a", "")], Some("a=")),
-        (
-            "RFC 9110 §5.5: obs-text",
-            &[("a", "\u{e9}")],
-            Some("a=\\xe9"),
-        ),
-        ("§4.2: Connection", &[("connection", "close")], None),
-        ("§4.2: Keep-Alive", &[("keep-alive", "timeout=5")], None),
-        (
-            "§4.2: Proxy-Connection",
-            &[("proxy-connection", "close")],
-            None,
+            "§4.4: CONNECT",
+            &[&[CONNECT, (":authority", "a.test:22")]],
+            "CONNECT a.test:22 (tunnel)",
         ),
         (
-            "§4.2: Transfer-Encoding",
-            &[("transfer-encoding", "chunked")],
-            None,
-        ),
-        ("§4.2: Upgrade", &[("upgrade", "websocket")], None),
-        (
-            "§4.2: TE: trailers",
-            &[("te", "trailers")],
-            Some("te=trailers"),
-        ),
-        ("§4.2: TE: gzip", &[("te", "gzip")], None),
-        (
-            "§4.2: TE: trailers and gzip",
-            &[("te", "trailers, gzip")],
-            None,
-        ),
-        (
-            "§4.3.1: the same Host",
-            &[("host", "a.test")],
-            Some("host=a.test"),
-        ),
-        ("§4.3.1: another Host", &[("host", "b.test")], None),
-        ("§4.3.1: another port", &[("host", "a.test:8443")], None),
-        (
-            "RFC 9112 §3.2: Host twice",
-            &[("host", "a.test"), ("host", "a.test")],
-            None,
+            "RFC 8441 §5: WebSocket",
+            &[&[CONNECT, (":protocol", "websocket")], &GET[1..]],
+            "CONNECT https://a.test/ websocket (tunnel)",
         ),
         (
             "RFC 9110 §8.6: Content-Length",
-            &[("content-length", "3")],
-            Some("content-length=3 (3)"),
-        ),
-        (
-            "RFC 9110 §8.6: zero",
-            &[("content-length", "0")],
-            Some("content-length=0 (0)"),
-        ),
-        (
-            "RFC 9110 §8.6: two",
-            &[("content-length", "3"), ("content-length", "5")],
-            None,
-        ),
-        (
-            "RFC 9110 §8.6: two equal ones",
-            &[("content-length", "3"), ("content-length", "3")],
-            None,
-        ),
-        ("RFC 9110 §8.6: a list", &[("content-length", "3, 3")], None),
-        ("RFC 9110 §8.6: a sign", &[("content-length", "+3")], None),
-        (
-            "RFC 9110 §8.6: below zero",
-            &[("content-length", "-3")],
-            None,
-        ),
-        ("RFC 9110 §8.6: letters", &[("content-length", "abc")], None),
-        ("RFC 9110 §8.6: nothing", &[("content-length", "")], None),
-        (
-            "RFC 9110 §8.6: beyond 64 bits",
-            &[("content-length", "18446744073709551616")],
-            None,
+            &[GET, &[("content-length", "3")]],
+            "GET https://a.test/ content-length=3 (3)",
         ),
         (
             "§4.2.1: cookies are joined",
-            &[("cookie", "a=1"), ("b", "2"), ("cookie", "c=3")],
-            Some("b=2 cookie=a=1; c=3"),
+            &[GET, &[("cookie", "a=1"), ("b", "2"), ("cookie", "c=3")]],
+            "GET https://a.test/ b=2 cookie=a=1; c=3",
         ),
         (
             "§4.2.1: a cookie alone",
-            &[("cookie", "a=1")],
-            Some("cookie=a=1"),
-        ),
-        (
-            "§10.3: a crumb with LF",
-            &[("cookie", "a=1"), ("cookie", "\nb")],
-            None,
+            &[GET, &[("cookie", "a=1")]],
+            "GET https://a.test/ cookie=a=1",
         ),
     ];
-    for (name, extra, want) in cases {
-        let want = want.map(|want| format!("GET https://a.test/ {want}"));
-        check(
-            name,
-            request(&[GET, extra], &Context::default()),
-            want.as_deref(),
-        );
+    let context = Context {
+        connect_protocol: true,
+        ..Context::default()
+    };
+    for (name, parts, want) in cases {
+        assert_eq!(request(parts, &context).as_deref(), Ok(*want), "{name}");
     }
+}
+
+#[test]
+fn malformed_messages_are_errors_of_their_streams() {
+    let upper = &[("A", "1")][..];
+    let error = request(&[GET, upper], &Context::default()).unwrap_err();
+    assert_eq!(error.code(), Code::MessageError);
+    assert!(!error.is_of_connection());
+    let pseudo = trailer_section(fields(&[GET])).unwrap_err();
+    assert_eq!(pseudo.code(), Code::MessageError);
+    assert!(trailer_section(fields(&[&[("a", "b")]])).is_ok());
 }
 
 #[test]

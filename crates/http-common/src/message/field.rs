@@ -1,22 +1,34 @@
 //! Classes of fields, which are known before a message is read.
 
-/// The meaning of a field's name to the engine.
+/// The meaning of a field's name to the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// `:method`.
     Method,
+    /// `:scheme`.
     Scheme,
+    /// `:authority`.
     Authority,
+    /// `:path`.
     Path,
+    /// `:protocol` (RFC 8441 §4).
     Protocol,
+    /// `:status`.
     Status,
     /// A pseudo-header field that no RFC here defines.
     UnknownPseudo,
+    /// A field without a meaning to the engines.
     Regular,
+    /// Cookie (RFC 9113 §8.2.3).
     Cookie,
+    /// Host (RFC 9110 §7.2).
     Host,
+    /// Content-Length (RFC 9110 §8.6).
     ContentLength,
+    /// TE (RFC 9110 §10.1.4).
     Te,
+    /// Priority (RFC 9218 §5).
     Priority,
     /// A field of a single HTTP/1.1 connection (RFC 9113 §8.2.2).
     ConnectionSpecific,
@@ -25,7 +37,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const fn is_pseudo(self) -> bool {
+    /// Whether the field is a pseudo-header field (RFC 9113 §8.3, RFC 9114 §4.3).
+    pub const fn is_pseudo(self) -> bool {
         (self as u8) <= Self::UnknownPseudo as u8
     }
 
@@ -53,19 +66,21 @@ impl Kind {
 
 /// The class of a line: computed once, also for lines that stay in a dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
-    pub(crate) kind: Kind,
+pub struct Class {
+    /// The meaning of the name.
+    pub kind: Kind,
     /// Whether the value has no forbidden character (RFC 9113 §8.2.1, RFC 9110 §5.5).
-    pub(crate) has_valid_value: bool,
+    pub has_valid_value: bool,
 }
 
 impl Class {
-    pub(crate) const fn of(name: &[u8], value: &[u8]) -> Self {
+    /// The class of a line.
+    pub const fn of(name: &[u8], value: &[u8]) -> Self {
         Self::with_kind(Kind::of(name), value)
     }
 
     /// The class of a line with the name of another one.
-    pub(crate) const fn with_kind(kind: Kind, value: &[u8]) -> Self {
+    pub const fn with_kind(kind: Kind, value: &[u8]) -> Self {
         Self {
             kind,
             has_valid_value: is_value(value),
@@ -96,7 +111,7 @@ static NAME: [bool; 256] = {
 };
 
 /// Whether a byte may stand in a token (RFC 9110 §5.6.2).
-pub(crate) const fn is_token(byte: u8) -> bool {
+pub const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,

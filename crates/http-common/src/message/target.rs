@@ -10,7 +10,7 @@ pub(super) fn is_scheme(scheme: &[u8]) -> bool {
 }
 
 /// Whether `path` is a path with its query. It "MUST NOT be empty for `http` or `https` URIs" and
-/// begins with a slash, except for `OPTIONS *` (RFC 9113 §8.3.1).
+/// begins with a slash, except for `OPTIONS *` (RFC 9113 §8.3.1, RFC 9114 §4.3.1).
 pub(super) fn is_path(path: &[u8], is_options: bool) -> bool {
     if path.first() != Some(&b'/') {
         return is_options && path == b"*";
@@ -30,7 +30,10 @@ pub(super) fn is_authority(authority: &[u8]) -> bool {
     let Some((host, port)) = split(authority) else {
         return false;
     };
-    !host.is_empty() && port.is_none_or(|port| parse_port(port).is_some())
+    // "The port subcomponent of authority is designated by an optional port number" (RFC 3986 §3.2.3),
+    // which may be empty.
+    let is_port = |port: &[u8]| port.is_empty() || parse_port(port).is_some();
+    !host.is_empty() && port.is_none_or(is_port)
 }
 
 /// The port of an authority.
@@ -150,7 +153,7 @@ mod tests {
             ("[2001:db8::1]:443", true, Some(443)),
             ("", false, None),
             (":443", false, Some(443)),
-            ("a.test:", false, None),
+            ("a.test:", true, None),
             ("a.test:x", false, None),
             ("a.test:65536", false, None),
             ("a.test:+1", false, None),
