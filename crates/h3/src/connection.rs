@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::frame::{Header, kind};
 use crate::message::{Context, RequestHead};
 use crate::priority::Priority;
-use crate::qpack::{self, Decoded, FieldRef};
+use crate::qpack::{self, Decoded, FieldRef, PreparedLines};
 use crate::settings::Settings;
 use crate::stream::{Reader, Writer};
 use crate::varint;
@@ -297,6 +297,18 @@ impl Connection {
         out: &mut BytesMut,
     ) {
         self.encoder.encode(stream, fields, out);
+    }
+
+    /// Encodes prepared lines for a writer, with `more` after them.
+    pub(crate) fn encode_prepared<'a>(
+        &mut self,
+        stream: u64,
+        prepared: &PreparedLines,
+        more: impl IntoIterator<Item = FieldRef<'a>>,
+        out: &mut BytesMut,
+    ) {
+        let encoder = &mut self.encoder;
+        encoder.encode_prepared(stream, prepared, more, out);
     }
 
     /// Takes the section for which a blocked reader waits.

@@ -16,6 +16,7 @@ use crate::qpack::Field;
 
 pub(crate) use encode::{Encoded, request, response, trailers};
 pub use request::{Protocol, RequestHead};
+pub use response::Prepared;
 use section::Section;
 
 /// The header section that a [`Reader`](crate::stream::Reader) returns: [`RequestHead`] on a

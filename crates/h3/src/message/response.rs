@@ -1,11 +1,45 @@
 //! Header sections of responses (RFC 9114 §4.3.2).
 
 use hikyaku_http_common::content::Content;
-use http::{Response, Version, response};
+use hikyaku_http_common::message::length_of;
+use http::{HeaderMap, Response, StatusCode, Version, response};
 
 use super::section::Section;
 use super::{Context, Head, sealed};
 use crate::error::{Code, Error};
+use crate::qpack::PreparedLines;
+
+/// A response's header section that is encoded once and sent many times, on any connection.
+///
+/// It has what does not vary, such as the fields of a file. Fields that vary, such as Date, come with
+/// each use.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) status: StatusCode,
+    pub(crate) content_length: Option<u64>,
+    pub(crate) lines: PreparedLines,
+}
+
+impl Prepared {
+    /// Encodes a header section. Fields that HTTP/3 must not have, such as Connection, are left out
+    /// (RFC 9114 §4.2).
+    pub fn new(status: StatusCode, headers: &HeaderMap) -> Self {
+        let mut lines = PreparedLines::default();
+        for field in super::response(&status, headers).fields() {
+            lines.push(field);
+        }
+        Self {
+            status,
+            content_length: length_of(headers),
+            lines,
+        }
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+}
 
 impl Head for response::Parts {}
 

@@ -29,15 +29,6 @@ pub(super) struct DynamicTable {
     capacity: u64,
 }
 
-/// The newest entries that match a field line, by absolute index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Matches {
-    /// An entry with the same name and value.
-    pub(super) exact: Option<u64>,
-    /// An entry with the same name.
-    pub(super) name: Option<u64>,
-}
-
 impl DynamicTable {
     /// The number of entries inserted since the connection began; the absolute index of the next
     /// one.
@@ -46,6 +37,7 @@ impl DynamicTable {
     }
 
     /// The sum of the sizes of all entries, in bytes.
+    #[cfg(test)]
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -88,20 +80,9 @@ impl DynamicTable {
         self.inserted.checked_sub(relative)?.checked_sub(1)
     }
 
-    /// Looks a field line up, from the newest entry on.
-    pub(super) fn find(&self, name: &[u8], value: &[u8]) -> Matches {
-        let mut matches = Matches::default();
-        for (entry, age) in self.entries.iter().rev().zip(1..) {
-            if entry.name == name {
-                let index = self.inserted - age;
-                matches.name.get_or_insert(index);
-                if entry.value == value {
-                    matches.exact = Some(index);
-                    break;
-                }
-            }
-        }
-        matches
+    /// The number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Whether an entry of `size` bytes can be inserted without the eviction of an entry
@@ -112,10 +93,15 @@ impl DynamicTable {
         self.size - reclaimable + size <= self.capacity
     }
 
-    /// Bytes of the entry with this absolute index and of all newer ones.
-    pub(super) fn size_from(&self, index: u64) -> u64 {
-        let newer = usize::try_from(self.inserted.saturating_sub(index)).unwrap_or(usize::MAX);
-        self.entries.iter().rev().take(newer).map(Entry::size).sum()
+    /// The absolute index of the oldest entry that, with all newer ones, takes `size` bytes at most.
+    pub(super) fn first_of_newest(&self, size: u64) -> u64 {
+        let mut left = size;
+        let newest = self.entries.iter().rev().take_while(|entry| {
+            let rest = left.checked_sub(entry.size());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        self.inserted - newest.count() as u64
     }
 
     fn oldest(&self) -> u64 {
@@ -168,29 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_match_is_found() {
-        let table = table(
-            1000,
-            &[("a", "1"), ("a", "2"), ("b", "1"), ("a", "1"), ("a", "3")],
-        );
-        let cases: &[(&str, &str, Option<u64>, Option<u64>)] = &[
-            ("a", "1", Some(3), Some(4)),
-            ("a", "2", Some(1), Some(4)),
-            ("a", "4", None, Some(4)),
-            ("b", "1", Some(2), Some(2)),
-            ("c", "1", None, None),
-        ];
-        for &(name, value, exact, any) in cases {
-            let want = Matches { exact, name: any };
-            assert_eq!(
-                table.find(name.as_bytes(), value.as_bytes()),
-                want,
-                "{name}: {value}"
-            );
-        }
-    }
-
-    #[test]
     fn pinned_entries_take_room() {
         let table = table(110, &[("a", "1"), ("b", "2"), ("c", "3")]);
         let cases: &[(&str, u64, u64, bool)] = &[
@@ -205,9 +168,8 @@ mod tests {
         for &(name, size, pinned, want) in cases {
             assert_eq!(table.has_room(size, pinned), want, "{name}");
         }
-        assert_eq!(table.size_from(0), 102);
-        assert_eq!(table.size_from(2), 34);
-        assert_eq!(table.size_from(3), 0);
+        let firsts = [0, 33, 34, 67, 68, 102, 110].map(|size| table.first_of_newest(size));
+        assert_eq!(firsts, [3, 3, 2, 2, 1, 0, 0]);
     }
 
     fn table(capacity: u64, entries: &[(&str, &str)]) -> DynamicTable {

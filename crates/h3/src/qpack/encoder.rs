@@ -1,15 +1,17 @@
 //! The encoder of this endpoint's field sections (RFC 9204 §2.1).
 
+mod feedback;
+
 use std::collections::VecDeque;
-use std::mem;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hikyaku_http_common::compression::recent_lines::{RecentLines, hash};
 
-use super::dynamic_table::{DynamicTable, Entry, Matches};
-use super::instruction::{self, DecoderInstruction};
+use super::dynamic_table::{DynamicTable, Entry};
+use super::instruction;
 use super::prefix::Prefix;
-use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, static_table};
+use super::prepared::PreparedLines;
+use super::{FieldRef, Index, field_line, field_size, static_table};
 
 /// The limits of an encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,10 @@ pub struct EncoderConfig {
 pub struct Encoder {
     config: EncoderConfig,
     table: DynamicTable,
+    /// The hashes of each entry, the oldest first: of the line, and of its name.
+    hashes: VecDeque<[u32; 2]>,
+    /// The absolute index of the first entry that is not draining (RFC 9204 §2.1.1.1).
+    undrained: u64,
     /// The peer's `SETTINGS_QPACK_MAX_TABLE_CAPACITY`, in bytes.
     peer_max_capacity: u64,
     /// The smaller of the own limit and the peer's `SETTINGS_QPACK_BLOCKED_STREAMS`.
@@ -66,6 +72,8 @@ impl Encoder {
         Self {
             config,
             table: DynamicTable::default(),
+            hashes: VecDeque::new(),
+            undrained: 0,
             peer_max_capacity: 0,
             max_blocked_streams: 0,
             known_received: 0,
@@ -101,53 +109,64 @@ impl Encoder {
         fields: impl IntoIterator<Item = FieldRef<'a>>,
         out: &mut impl BufMut,
     ) {
-        let mut section = Unacknowledged {
+        let mut section = self.begin(stream_id);
+        for field in fields {
+            self.encode_line(field, &mut section);
+        }
+        self.complete(section, out);
+    }
+
+    /// Appends the encoded section of prepared lines, with `more` after them, to `out`; see
+    /// [`Self::encode`].
+    pub(crate) fn encode_prepared<'a>(
+        &mut self,
+        stream_id: u64,
+        prepared: &PreparedLines,
+        more: impl IntoIterator<Item = FieldRef<'a>>,
+        out: &mut impl BufMut,
+    ) {
+        let mut section = self.begin(stream_id);
+        if self.table.capacity() == 0 {
+            self.lines.extend_from_slice(prepared.encoded());
+        } else {
+            for line in prepared.lines() {
+                let index = line.hash.and_then(|hash| {
+                    let index = self.stored(line.field, hash, &section)?;
+                    self.reference(index, &mut section)
+                });
+                match index {
+                    Some(index) => field_line::write_indexed(&mut self.lines, index),
+                    None => self.lines.extend_from_slice(line.encoded),
+                }
+            }
+        }
+        for field in more {
+            self.encode_line(field, &mut section);
+        }
+        self.complete(section, out);
+    }
+
+    fn begin(&mut self, stream_id: u64) -> Unacknowledged {
+        self.lines.clear();
+        Unacknowledged {
             stream_id,
             base: self.table.inserted(),
             required_insert_count: 0,
             oldest: u64::MAX,
-        };
-        self.lines.clear();
-        for field in fields {
-            self.encode_line(field, &mut section);
-        }
-        let Unacknowledged {
-            base,
-            required_insert_count,
-            ..
-        } = section;
-        Prefix {
-            required_insert_count,
-            base,
-        }
-        .write(out, self.peer_max_capacity);
-        out.put_slice(&self.lines);
-        if required_insert_count > 0 {
-            self.unacknowledged.push_back(section);
         }
     }
 
-    /// Takes bytes of the peer's decoder stream, cut anywhere.
-    ///
-    /// # Errors
-    ///
-    /// [`QpackError::DecoderStream`] for an invalid instruction.
-    pub fn on_decoder_stream(&mut self, data: &[u8]) -> Result<(), QpackError> {
-        self.partial.extend_from_slice(data);
-        let mut input = mem::take(&mut self.partial);
-        let mut consumed = 0;
-        loop {
-            let mut rest = &input[consumed..];
-            match DecoderInstruction::read(&mut rest) {
-                Ok(instruction) => self.execute(instruction)?,
-                Err(Malformed::Incomplete) => break,
-                Err(Malformed::Invalid(reason)) => return Err(QpackError::DecoderStream(reason)),
-            }
-            consumed = input.len() - rest.len();
+    /// Appends the section's prefix and its lines.
+    fn complete(&mut self, section: Unacknowledged, out: &mut impl BufMut) {
+        let prefix = Prefix {
+            required_insert_count: section.required_insert_count,
+            base: section.base,
+        };
+        prefix.write(out, self.peer_max_capacity);
+        out.put_slice(&self.lines);
+        if section.required_insert_count > 0 {
+            self.unacknowledged.push_back(section);
         }
-        input.drain(..consumed);
-        self.partial = input;
-        Ok(())
     }
 
     /// Takes the bytes to send on this endpoint's encoder stream, in this order. May be empty.
@@ -177,19 +196,20 @@ impl Encoder {
         {
             return field_line::write_indexed(&mut self.lines, Index::Static(found.index));
         }
-        let fixed = fixed.map(|found| found.index);
-        let mut matches = Matches::default();
-        if self.table.capacity() > 0 && !sensitive {
-            matches = self.table.find(name, value);
-            if let Some(index) = self.stored(field, fixed, matches, section)
-                && let Some(index) = self.reference(index, section)
-            {
-                return field_line::write_indexed(&mut self.lines, index);
-            }
+        if self.table.capacity() > 0
+            && !sensitive
+            && let Some(index) = self.stored(field, hash(name, value), section)
+            && let Some(index) = self.reference(index, section)
+        {
+            return field_line::write_indexed(&mut self.lines, index);
         }
-        let name_index = fixed
-            .map(Index::Static)
-            .or_else(|| self.reference(matches.name?, section));
+        let name_index = match fixed {
+            Some(found) => Some(Index::Static(found.index)),
+            None if sensitive => None,
+            None => self
+                .find_name(name)
+                .and_then(|index| self.reference(index, section)),
+        };
         match name_index {
             Some(index) => {
                 field_line::write_name_reference(&mut self.lines, index, value, sensitive);
@@ -198,15 +218,10 @@ impl Encoder {
         }
     }
 
-    /// Returns the absolute index of an entry for the line, which is inserted if that is due.
-    fn stored(
-        &mut self,
-        field: FieldRef<'_>,
-        fixed: Option<u64>,
-        matches: Matches,
-        section: &Unacknowledged,
-    ) -> Option<u64> {
-        if let Some(index) = matches.exact {
+    /// Returns the absolute index of an entry for the line, which is inserted if that is due. `hash`
+    /// is the line's.
+    fn stored(&mut self, field: FieldRef<'_>, hash: u32, section: &Unacknowledged) -> Option<u64> {
+        if let Some(index) = self.find(field, hash) {
             return if self.is_draining(index) {
                 self.duplicate(index, section)
             } else {
@@ -215,25 +230,50 @@ impl Encoder {
         }
         let size = field_size(field.name, field.value);
         let is_due = size <= self.table.capacity() / MAX_SHARE
-            && self.recent.remember(hash(field.name, field.value))
+            && self.recent.remember(hash)
             && self.has_room(size, section);
         if is_due {
-            self.insert(field, fixed, matches.name)
+            self.insert(field, hash)
         } else {
             None
         }
     }
 
-    fn insert(
-        &mut self,
-        FieldRef { name, value, .. }: FieldRef<'_>,
-        fixed: Option<u64>,
-        same_name: Option<u64>,
+    /// The absolute index of the newest entry that is the line.
+    fn find(&self, field: FieldRef<'_>, hash: u32) -> Option<u64> {
+        let is_line = |entry: &Entry| entry.name == field.name && entry.value == field.value;
+        self.newest(|[line, _]| line == hash, is_line)
+    }
+
+    /// The absolute index of the newest entry with the name.
+    fn find_name(&self, name: &[u8]) -> Option<u64> {
+        if self.hashes.is_empty() {
+            return None;
+        }
+        let hash = hash(name, b"");
+        self.newest(|[_, name]| name == hash, |entry| entry.name == name)
+    }
+
+    /// The newest entry whose hashes and whose text are the right ones.
+    fn newest(
+        &self,
+        has_hash: impl Fn([u32; 2]) -> bool,
+        is_right: impl Fn(&Entry) -> bool,
     ) -> Option<u64> {
+        let mut newer = self.hashes.iter().rev().zip(1..);
+        newer.find_map(|(hashes, age)| {
+            let index = self.table.inserted() - age;
+            let is_found = has_hash(*hashes) && self.table.entry(index).is_some_and(&is_right);
+            is_found.then_some(index)
+        })
+    }
+
+    fn insert(&mut self, FieldRef { name, value, .. }: FieldRef<'_>, hash: u32) -> Option<u64> {
+        let same_name = self.find_name(name);
         let (out, inserted) = (&mut self.output, self.table.inserted());
-        match (fixed, same_name) {
-            (Some(index), _) => {
-                instruction::write_insert_with_name_reference(out, true, index, value);
+        match (static_table::find(name, value), same_name) {
+            (Some(found), _) => {
+                instruction::write_insert_with_name_reference(out, true, found.index, value);
             }
             (None, Some(index)) => {
                 let relative = inserted - index - 1;
@@ -245,7 +285,7 @@ impl Encoder {
             name: Bytes::copy_from_slice(name),
             value: Bytes::copy_from_slice(value),
         };
-        self.table.insert(entry).then_some(inserted)
+        self.store(entry, hash)
     }
 
     fn duplicate(&mut self, index: u64, section: &Unacknowledged) -> Option<u64> {
@@ -255,7 +295,21 @@ impl Encoder {
         }
         let inserted = self.table.inserted();
         instruction::write_duplicate(&mut self.output, inserted - index - 1);
-        self.table.insert(entry).then_some(inserted)
+        let hash = hash(&entry.name, &entry.value);
+        self.store(entry, hash)
+    }
+
+    /// Adds an entry to the table. Returns its absolute index.
+    fn store(&mut self, entry: Entry, line: u32) -> Option<u64> {
+        let (hashes, inserted) = ([line, hash(&entry.name, b"")], self.table.inserted());
+        if !self.table.insert(entry) {
+            return None;
+        }
+        self.hashes.push_back(hashes);
+        self.hashes.drain(..self.hashes.len() - self.table.len());
+        let kept = self.table.capacity() - self.table.capacity() / DRAINING_SHARE;
+        self.undrained = self.table.first_of_newest(kept);
+        Some(inserted)
     }
 
     /// Refers to an entry. `None` if that could block one stream too many, or if the entry is
@@ -304,54 +358,12 @@ impl Encoder {
 
     /// Whether the entry is in the oldest part of the table, which is to become free.
     fn is_draining(&self, index: u64) -> bool {
-        let kept = self.table.capacity() - self.table.capacity() / DRAINING_SHARE;
-        self.table.size() > kept && self.table.size_from(index) > kept
-    }
-
-    fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), QpackError> {
-        match instruction {
-            DecoderInstruction::SectionAcknowledgment(stream_id) => self.acknowledge(stream_id),
-            DecoderInstruction::StreamCancellation(stream_id) => {
-                self.unacknowledged
-                    .retain(|section| section.stream_id != stream_id);
-                Ok(())
-            }
-            DecoderInstruction::InsertCountIncrement(increment) => self.increment(increment),
-        }
-    }
-
-    fn acknowledge(&mut self, stream_id: u64) -> Result<(), QpackError> {
-        let position = self
-            .unacknowledged
-            .iter()
-            .position(|section| section.stream_id == stream_id);
-        let section = position
-            .and_then(|position| self.unacknowledged.remove(position))
-            .ok_or(QpackError::DecoderStream(
-                "no section of the stream is unacknowledged",
-            ))?;
-        self.known_received = self.known_received.max(section.required_insert_count);
-        Ok(())
-    }
-
-    fn increment(&mut self, increment: u64) -> Result<(), QpackError> {
-        if increment == 0 {
-            return Err(QpackError::DecoderStream("an increment is zero"));
-        }
-        // No overflow: neither exceeds 63 bits.
-        let known_received = self.known_received + increment;
-        if known_received > self.table.inserted() {
-            return Err(QpackError::DecoderStream(
-                "an increment exceeds the insertions",
-            ));
-        }
-        self.known_received = known_received;
-        Ok(())
+        index < self.undrained
     }
 }
 
 /// Whether fields of this name carry secrets at which an attacker may guess (RFC 9204 §7.1.3).
-fn is_credential(name: &[u8]) -> bool {
+pub(super) fn is_credential(name: &[u8]) -> bool {
     matches!(
         name,
         b"authorization" | b"cookie" | b"proxy-authorization" | b"set-cookie"

@@ -17,6 +17,7 @@ mod encoder;
 mod field_line;
 mod instruction;
 mod prefix;
+mod prepared;
 mod static_table;
 
 use bytes::Bytes;
@@ -24,6 +25,7 @@ use hikyaku_http_common::compression::{ENTRY_OVERHEAD, Malformed, field_size, in
 
 pub use decoder::{Decoded, Decoder, DecoderConfig};
 pub use encoder::{Encoder, EncoderConfig};
+pub(crate) use prepared::PreparedLines;
 
 /// A decoded field line: a name and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,13 @@ use std::marker::PhantomData;
 
 use bytes::{BufMut, BytesMut};
 use hikyaku_http_common::content::Content;
-use http::{HeaderMap, Method, StatusCode, header, response};
+use hikyaku_http_common::message::length_of;
+use http::{HeaderMap, Method, StatusCode, response};
 
 use crate::connection::Connection;
 use crate::frame::{Header, kind};
-use crate::message::{self, Encoded, RequestHead};
+use crate::message::{self, Encoded, Prepared, RequestHead};
+use crate::qpack::FieldRef;
 
 /// Writes a message on a request stream: header section, content, trailer section.
 ///
@@ -134,12 +136,7 @@ impl<H> Writer<H> {
         connection: &mut Connection,
         out: &mut BytesMut,
     ) -> Result<(), Unsent> {
-        if let Some(limit) = connection.peer_settings().max_field_section_size {
-            let size = section.size();
-            if size > limit {
-                return Err(Unsent::TooLarge { size, limit });
-            }
-        }
+        check_size(connection, || section.size())?;
         headers_frame(out, |out| {
             connection.encode(self.stream, section.fields(), out);
         });
@@ -168,19 +165,59 @@ impl Writer<response::Parts> {
         connection: &mut Connection,
         out: &mut BytesMut,
     ) -> Result<(), Unsent> {
+        self.check_head(status)?;
+        self.section(&message::response(&status, headers), connection, out)?;
+        self.head_is_sent(status, length_of(headers));
+        Ok(())
+    }
+
+    /// Appends a prepared header section, with the fields in `more` after its own. Their names are
+    /// in lower case.
+    ///
+    /// # Errors
+    /// As [`Writer::head`].
+    pub fn prepared(
+        &mut self,
+        prepared: &Prepared,
+        more: &[(&str, &[u8])],
+        connection: &mut Connection,
+        out: &mut BytesMut,
+    ) -> Result<(), Unsent> {
+        self.check_head(prepared.status)?;
+        check_size(connection, || {
+            let more = more
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + 32);
+            prepared.lines.size() + more.sum::<usize>() as u64
+        })?;
+        let more = more.iter().map(|(name, value)| FieldRef {
+            name: name.as_bytes(),
+            value,
+            sensitive: false,
+        });
+        headers_frame(out, |out| {
+            connection.encode_prepared(self.stream, &prepared.lines, more, out);
+        });
+        self.head_is_sent(prepared.status, prepared.content_length);
+        Ok(())
+    }
+
+    fn check_head(&self, status: StatusCode) -> Result<(), Unsent> {
         if self.phase != Phase::Head {
             return Err(Unsent::Order);
         }
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Unsent::SwitchesProtocols);
         }
-        self.section(&message::response(&status, headers), connection, out)?;
+        Ok(())
+    }
+
+    fn head_is_sent(&mut self, status: StatusCode, length: Option<u64>) {
         if !status.is_informational() {
             let method = self.method.as_ref().unwrap_or(&Method::GET);
-            self.content = Content::of_response(status, method, length(headers));
+            self.content = Content::of_response(status, method, length);
             self.phase = Phase::Content;
         }
-        Ok(())
     }
 }
 
@@ -204,20 +241,22 @@ impl Writer<RequestHead> {
         self.content = if head.parts.method == Method::CONNECT {
             Content::Tunnel
         } else {
-            Content::of_length(length(&head.parts.headers))
+            Content::of_length(length_of(&head.parts.headers))
         };
         self.phase = Phase::Content;
         Ok(())
     }
 }
 
-fn length(headers: &HeaderMap) -> Option<u64> {
-    headers
-        .get(header::CONTENT_LENGTH)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()
+/// Checks the size of a section against the limit that the peer has set.
+fn check_size(connection: &Connection, size: impl FnOnce() -> u64) -> Result<(), Unsent> {
+    if let Some(limit) = connection.peer_settings().max_field_section_size {
+        let size = size();
+        if size > limit {
+            return Err(Unsent::TooLarge { size, limit });
+        }
+    }
+    Ok(())
 }
 
 /// Appends a HEADERS frame whose content `encode` appends. The length is known only afterwards. Two

@@ -1,5 +1,6 @@
 use super::super::tests::hex;
 use super::*;
+use crate::qpack::QpackError;
 
 const SERVER: (&str, &str) = ("server", "hikyaku");
 const ALT_SVC: (&str, &str) = ("x-alt", "h3=443");

@@ -9,9 +9,10 @@ use super::*;
 /// The next step. Numbers are reduced to those that exist.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A stream gets a section of these lines of [`LINES`].
+    /// A stream gets a section of these lines of [`LINES`], of which the first ones may be prepared.
     Encode {
         stream: usize,
+        prepared: Option<usize>,
         lines: Vec<(usize, bool)>,
     },
     /// Bytes of the encoder stream arrive.
@@ -74,7 +75,11 @@ impl Connection {
 
     fn on(&mut self, event: &Event) {
         match event {
-            Event::Encode { stream, lines } => self.encode(*stream, lines),
+            Event::Encode {
+                stream,
+                prepared,
+                lines,
+            } => self.encode(*stream, *prepared, lines),
             Event::EncoderStream(bytes) => self.deliver_to_decoder(*bytes),
             Event::DecoderStream(bytes) => self.deliver_to_encoder(*bytes),
             Event::Section(stream) => self.deliver_section(*stream),
@@ -84,7 +89,7 @@ impl Connection {
         self.decoder_stream.extend(self.decoder.take_output());
     }
 
-    fn encode(&mut self, stream: usize, lines: &[(usize, bool)]) {
+    fn encode(&mut self, stream: usize, prepared: Option<usize>, lines: &[(usize, bool)]) {
         let fields = lines.iter().map(|&(line, sensitive)| {
             let (name, value) = LINES[line % LINES.len()];
             FieldRef {
@@ -95,7 +100,24 @@ impl Connection {
         });
         let stream = &mut self.streams[stream];
         let mut out = Vec::new();
-        self.encoder.encode(stream.id, fields.clone(), &mut out);
+        match prepared {
+            None => self.encoder.encode(stream.id, fields.clone(), &mut out),
+            Some(count) => {
+                let mut prepared = PreparedLines::default();
+                fields
+                    .clone()
+                    .take(count)
+                    .for_each(|line| prepared.push(line));
+                let more = fields.clone().skip(count);
+                let encoder = &mut self.encoder;
+                encoder.encode_prepared(stream.id, &prepared, more, &mut out);
+                let size = fields
+                    .clone()
+                    .take(count)
+                    .map(|line| field_size(line.name, line.value));
+                assert_eq!(prepared.size(), size.sum::<u64>());
+            }
+        }
         let fields = fields.map(|field| Field {
             name: Bytes::copy_from_slice(field.name),
             value: Bytes::copy_from_slice(field.value),
@@ -172,7 +194,8 @@ fn event() -> impl Strategy<Value = Event> {
     let line = (0..LINES.len(), prop::bool::weighted(0.1));
     let lines = prop::collection::vec(line, 0..6);
     prop_oneof![
-        4 => (0..STREAMS, lines).prop_map(|(stream, lines)| Event::Encode { stream, lines }),
+        4 => (0..STREAMS, prop::option::of(0..6usize), lines)
+            .prop_map(|(stream, prepared, lines)| Event::Encode { stream, prepared, lines }),
         4 => (0..60usize).prop_map(Event::EncoderStream),
         3 => (0..4usize).prop_map(Event::DecoderStream),
         4 => (0..STREAMS).prop_map(Event::Section),
@@ -208,7 +231,7 @@ fn lines_that_recur_are_compressed() {
     let mut sizes = Vec::new();
     for round in 0..60 {
         let lines = [(2 + round / 10, false), (9, false), (0, false)];
-        connection.encode(0, &lines);
+        connection.encode(0, None, &lines);
         sizes.push(connection.streams[0].sections[0].0.len());
         connection.deliver_all();
     }
