@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hikyaku_units::arm::Version;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 
 pub use body::Body;
-pub use files::{Files, FilesConfig, FilesError, ReadError};
+pub use files::{Files, FilesConfig, FilesError, ReadError, WholeFile};
 pub use globs::path_glob;
 pub use header_size::HeaderSize;
 pub use http2_body::Http2Body;
@@ -79,6 +79,17 @@ impl Content {
             // Boxed, since it is twenty times the size of the other future. Without the box, each
             // request for a file would move all of it.
             Self::Proxy(proxy) => Box::pin(proxy.respond(request, peer)).await,
+        }
+    }
+
+    /// Returns the file that answers a request with all its content, if that is in memory. The
+    /// request's path and fields decide; its method is GET or HEAD.
+    ///
+    /// `None` says nothing of the answer, which [`Content::respond`] then gives.
+    pub fn whole_file(&self, path: &str, headers: &HeaderMap) -> Option<WholeFile> {
+        match self {
+            Self::Files(files) => files.whole(path, headers),
+            Self::Proxy(_) => None,
         }
     }
 

@@ -220,23 +220,30 @@ impl Conn {
 
     /// Writes what the decision says of HTTP/3 into a response's headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        // An upstream speaks of its own address, which clients can't reach.
+        headers.remove(header::ALT_SVC);
+        if let Some(value) = self.alt_svc() {
+            headers.insert(header::ALT_SVC, value);
+        }
+    }
+
+    /// The `Alt-Svc` of the next response, by the decision.
+    pub(crate) fn alt_svc(&self) -> Option<HeaderValue> {
         if self.is_outdated() {
             self.decide();
         }
         let choice = self.choice.load();
-        // An upstream speaks of its own address, which clients can't reach.
-        headers.remove(header::ALT_SVC);
-        if let Some(value) = &choice.header {
-            let elsewhere = self.route.as_ref().and_then(|route| route.advertised());
-            let value = match elsewhere {
-                Some(address) if choice.action == AltSvcAction::Advertise => {
-                    self.advertise_at(address).unwrap_or_else(|| value.clone())
-                }
-                _ => value.clone(),
-            };
-            headers.insert(header::ALT_SVC, value);
-        }
         self.shared.metrics.on_alt_svc(choice.action);
+        self.on_alt_svc(choice.action);
+        let value = choice.header.as_ref()?;
+        let elsewhere = self.route.as_ref().and_then(|route| route.advertised());
+        let elsewhere = elsewhere.filter(|_| choice.action == AltSvcAction::Advertise);
+        let elsewhere = elsewhere.and_then(|address| self.advertise_at(address));
+        Some(elsewhere.unwrap_or_else(|| value.clone()))
+    }
+
+    /// Takes note of what a response says of HTTP/3.
+    fn on_alt_svc(&self, action: AltSvcAction) {
         // That a client which follows no advertisement stays on TCP says nothing of UDP.
         if self.peer.version == Version::H3 || !self.follows.load(Ordering::Relaxed) {
             return;
@@ -244,9 +251,7 @@ impl Conn {
         if !self.seen_on_tcp.swap(true, Ordering::Relaxed) {
             self.udp(UdpEvent::BackOnTcp);
         }
-        if choice.action == AltSvcAction::Advertise
-            && self.advertised_after.load(Ordering::Relaxed) == 0
-        {
+        if action == AltSvcAction::Advertise && self.advertised_after.load(Ordering::Relaxed) == 0 {
             let requests = self.ledger.requests();
             self.advertised_after.store(requests + 1, Ordering::Relaxed);
             self.udp(UdpEvent::Advertised);

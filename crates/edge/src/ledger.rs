@@ -274,8 +274,15 @@ impl Ticket {
     /// Notes the response's head.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         if let Some(exchange) = &mut self.exchange {
-            exchange.status = Some(response.status());
             exchange.reason = response.extensions().get::<ErrorReason>().cloned();
+        }
+        self.answered_with(response.status());
+    }
+
+    /// Notes the status of a response that is no error.
+    pub(crate) fn answered_with(&mut self, status: StatusCode) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.status = Some(status);
         }
         self.waits(false);
     }

@@ -13,7 +13,7 @@ pub use client::{Client, Driver};
 pub use error::StreamError;
 pub use hikyaku_h3::connection::{Config, Shutdown};
 pub use hikyaku_h3::error::Code;
-pub use hikyaku_h3::message::{Protocol, RequestHead};
+pub use hikyaku_h3::message::{Prepared, Protocol, RequestHead};
 pub use hikyaku_h3::priority::Priority;
 pub use receiving::Receiving;
 pub use sending::{Acknowledged, Sending};

@@ -68,6 +68,16 @@ impl<H: Head> Receiving<H> {
         }
     }
 
+    /// Returns the first header section, if it is there without waiting. Otherwise
+    /// [`Receiving::head`] returns it, or the error.
+    pub fn try_head(&mut self) -> Option<H> {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.poll_read(&mut cx) {
+            Poll::Ready(Ok(Read::Head(head))) => Some(head),
+            _ => None,
+        }
+    }
+
     /// Sets the announced length of the body in bytes, such as by Content-Length.
     pub fn expect(&mut self, length: u64) {
         self.size = SizeHint::with_exact(length);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use hikyaku_h3::connection::Connection;
 use hikyaku_h3::error::Code;
-use hikyaku_h3::message::RequestHead;
+use hikyaku_h3::message::{Prepared, RequestHead};
 use hikyaku_h3::priority::Priority;
 use hikyaku_h3::stream::Writer;
 use http::{HeaderMap, Method, StatusCode, response};
@@ -144,11 +144,19 @@ impl<H> Sending<H> {
     /// # Errors
     /// [`StreamError::Unsent`] if content is missing, and the error that ended the stream.
     pub async fn finish(mut self) -> Result<Acknowledged, StreamError> {
+        poll_fn(|cx| self.poll_finish(cx)).await
+    }
+
+    /// Polls for the end of the message; see [`Sending::finish`].
+    ///
+    /// # Errors
+    /// As [`Sending::finish`].
+    pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Acknowledged, StreamError>> {
         self.writer.finish()?;
-        self.flush().await?;
+        ready!(self.poll_flush(cx))?;
         self.stream.finish().map_err(|_| StreamError::Closed)?;
         self.reset = None;
-        Ok(Box::pin(self.stream.stopped()))
+        Poll::Ready(Ok(Box::pin(self.stream.stopped())))
     }
 
     /// Gives the message up, and resets the stream with `code`.
@@ -177,6 +185,34 @@ impl Sending<response::Parts> {
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), StreamError> {
         let http: &mut Connection = &mut self.shared.http();
         Ok(self.writer.head(status, headers, http, &mut self.out)?)
+    }
+
+    /// Adds a whole response: a prepared header section with the fields in `more` after its own, and
+    /// content. Both leave in one write, with [`Sending::poll_finish`]. Content is left out where the
+    /// message may have none.
+    ///
+    /// # Errors
+    /// [`StreamError::Unsent`].
+    pub fn whole(
+        &mut self,
+        prepared: &Prepared,
+        more: &[(&str, &[u8])],
+        content: &Bytes,
+    ) -> Result<(), StreamError> {
+        let Self { writer, shared, .. } = self;
+        let head = shared.http().head(|http, out| {
+            writer.prepared(prepared, more, http, out)?;
+            match writer.takes_content() {
+                true => writer.data(content.len(), out),
+                false => Ok(()),
+            }
+        })?;
+        let content = match self.writer.takes_content() {
+            true => content.clone(),
+            false => Bytes::new(),
+        };
+        self.pending = [head, content];
+        Ok(())
     }
 
     /// Counts the response as sent to its end, which earns the client further cancellations.

@@ -25,6 +25,8 @@ pub struct Server {
     shared: Arc<Shared>,
     unidirectional: Unidirectional,
     accepting: Accepting,
+    /// The control streams' bytes have been moved since the last pause.
+    has_moved: bool,
 }
 
 /// A request that begins to arrive, with its response.
@@ -47,6 +49,7 @@ impl Server {
             unidirectional: Unidirectional::new(Arc::clone(&shared)),
             accepting: Box::pin(accepting),
             shared,
+            has_moved: false,
         }
     }
 
@@ -57,9 +60,13 @@ impl Server {
     /// The error that ended the connection, which is closed.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Request, StreamError>> {
         loop {
-            if let Poll::Ready(error) = self.unidirectional.poll(cx) {
+            // Once for all requests that have arrived: they need the QPACK encoder's stream.
+            if !self.has_moved
+                && let Poll::Ready(error) = self.unidirectional.poll(cx)
+            {
                 return Poll::Ready(Err(error));
             }
+            self.has_moved = true;
             match self.accepting.as_mut().poll_next(cx) {
                 Poll::Ready(Some(Ok(pair))) => {
                     if let Some(request) = self.accept(pair)? {
@@ -68,9 +75,17 @@ impl Server {
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
                 // Unfolding never ends.
-                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
             }
         }
+        self.has_moved = false;
+        // Instructions of the answers leave with them.
+        if self.shared.http().has_output()
+            && let Poll::Ready(error) = self.unidirectional.poll(cx)
+        {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Pending
     }
 
     /// Announces that the server stops (RFC 9114 §5.2).

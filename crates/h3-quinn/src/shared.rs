@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
+use bytes::{Bytes, BytesMut};
 use futures_util::task::AtomicWaker;
 use hikyaku_h3::connection::{Connection, End};
 use hikyaku_h3::error::{Code, Error};
@@ -16,7 +17,7 @@ use quinn::VarInt;
 /// A connection, shared by its driver and its streams.
 pub(crate) struct Shared {
     pub(crate) quic: quinn::Connection,
-    http: Mutex<Connection>,
+    http: Mutex<State>,
     /// Wakes the driver of unidirectional streams.
     pub(crate) driver: AtomicWaker,
     /// Whether the server takes no more requests.
@@ -25,11 +26,20 @@ pub(crate) struct Shared {
     blocked: Mutex<HashMap<u64, Waker>>,
 }
 
+struct State {
+    http: Connection,
+    /// Room for the heads of the next responses, which share its allocation.
+    heads: BytesMut,
+}
+
 impl Shared {
     pub(crate) fn new(quic: quinn::Connection, http: Connection) -> Arc<Self> {
         Arc::new(Self {
             quic,
-            http: Mutex::new(http),
+            http: Mutex::new(State {
+                http,
+                heads: BytesMut::new(),
+            }),
             driver: AtomicWaker::new(),
             going_away: AtomicBool::new(false),
             blocked: Mutex::default(),
@@ -39,7 +49,7 @@ impl Shared {
     /// Locks the engine. The driver then sends the bytes that the engine has for it.
     pub(crate) fn http(&self) -> Engine<'_> {
         Engine {
-            http: self.http.lock(),
+            state: self.http.lock(),
             driver: &self.driver,
         }
     }
@@ -81,27 +91,50 @@ impl Shared {
 
 /// The locked engine. When dropped, it wakes the driver if there is something to send.
 pub(crate) struct Engine<'a> {
-    http: MutexGuard<'a, Connection>,
+    state: MutexGuard<'a, State>,
     driver: &'a AtomicWaker,
+}
+
+impl Engine<'_> {
+    /// Returns the bytes that `write` appends.
+    pub(crate) fn head<E>(
+        &mut self,
+        write: impl FnOnce(&mut Connection, &mut BytesMut) -> Result<(), E>,
+    ) -> Result<Bytes, E> {
+        let State { http, heads } = &mut *self.state;
+        if heads.capacity() < MIN_HEAD {
+            heads.reserve(HEADS);
+        }
+        // Nothing is appended where it fails.
+        write(http, heads)?;
+        Ok(heads.split().freeze())
+    }
+
+    /// Gives memory back that an idle connection does not need.
+    fn release(&mut self) {
+        if self.state.http.open_requests() == 0 {
+            self.state.heads = BytesMut::new();
+        }
+    }
 }
 
 impl Deref for Engine<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        &self.http
+        &self.state.http
     }
 }
 
 impl DerefMut for Engine<'_> {
     fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.http
+        &mut self.state.http
     }
 }
 
 impl Drop for Engine<'_> {
     fn drop(&mut self) {
-        if self.http.has_output() {
+        if self.state.http.has_output() {
             self.driver.wake();
         }
     }
@@ -143,11 +176,20 @@ impl Drop for Exchange {
             (false, true) => End::Cancelled,
             (false, false) => End::Failed,
         };
-        let ended = self.shared.http().end(self.stream, end, Instant::now());
+        let mut http = self.shared.http();
+        let ended = http.end(self.stream, end, Instant::now());
+        http.release();
+        drop(http);
         // An error closes the connection, and no caller is here to get it.
         let _ = self.shared.check(ended);
     }
 }
+
+/// Memory that is taken for heads at once, in bytes: for some twenty.
+const HEADS: usize = 4096;
+
+/// Room for a head of usual size, in bytes. A larger one moves to more memory while it is written.
+const MIN_HEAD: usize = 256;
 
 /// A code as an integer of QUIC; all codes of HTTP/3 fit.
 pub(crate) fn varint(code: u64) -> VarInt {

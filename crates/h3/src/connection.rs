@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::frame::{Header, kind};
 use crate::message::{Context, RequestHead};
 use crate::priority::Priority;
-use crate::qpack::{self, Decoded, FieldRef, PreparedLines};
+use crate::qpack::{self, Decoded, FieldRef, Fields, PreparedLines};
 use crate::settings::Settings;
 use crate::stream::{Reader, Writer};
 use crate::varint;
@@ -242,6 +242,9 @@ impl Connection {
         }
         self.unblocked.remove(&stream);
         self.priorities.remove(stream);
+        if self.open.is_empty() {
+            self.decoder.release_memory();
+        }
         match end {
             End::Complete => self.cancellations.on_complete(),
             End::Cancelled if self.role == Role::Server => self.cancellations.on_cancelled(now)?,
@@ -287,6 +290,11 @@ impl Connection {
     pub(crate) fn decode(&mut self, stream: u64, block: Bytes) -> Result<Decoded, Error> {
         self.instruct_encoder()?;
         Ok(self.decoder.decode(stream, block)?)
+    }
+
+    /// Takes back the memory of a section that was read.
+    pub(crate) fn recycle(&mut self, fields: Fields) {
+        self.decoder.recycle(fields);
     }
 
     /// Encodes a section for a writer.

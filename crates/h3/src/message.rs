@@ -12,7 +12,7 @@ use http::{HeaderMap, Method};
 
 use crate::error::{Code, Error};
 use crate::priority::Priority;
-use crate::qpack::Field;
+use crate::qpack::Fields;
 
 pub(crate) use encode::{Encoded, request, response, trailers};
 pub use request::{Protocol, RequestHead};
@@ -64,7 +64,7 @@ pub(crate) struct Context {
 ///
 /// # Errors
 /// `H3_MESSAGE_ERROR` if it is malformed.
-pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H, Content), Error> {
+pub(crate) fn head<H: Head>(fields: &Fields, context: &Context) -> Result<(H, Content), Error> {
     let section = Section::parse(fields)?;
     let length = section.lines.content_length;
     let head = H::decode(section, context)?;
@@ -77,7 +77,7 @@ pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H,
 /// # Errors
 /// `H3_MESSAGE_ERROR` if it is malformed: "Pseudo-header fields MUST NOT appear in trailer
 /// sections" (RFC 9114 §4.3).
-pub(crate) fn trailer_section(fields: Vec<Field>) -> Result<HeaderMap, Error> {
+pub(crate) fn trailer_section(fields: &Fields) -> Result<HeaderMap, Error> {
     let section = Section::parse(fields)?;
     section.lines.check_trailers()?;
     Ok(section.headers)

@@ -56,10 +56,7 @@ impl<V: Clone> Cache<V> {
         let Some(value) = slot.value.clone() else {
             return Lookup::Absent;
         };
-        // Does not write a flag that is set already, so that cores keep sharing its cache line.
-        if !slot.is_used.load(Relaxed) {
-            slot.is_used.store(true, Relaxed);
-        }
+        slot.mark_used();
         let checked = slot.checked_ms.load(Relaxed);
         if now_ms.saturating_sub(checked) < self.revalidate_ms {
             return Lookup::Fresh(value);
@@ -71,6 +68,19 @@ impl<V: Clone> Cache<V> {
             Ok(_) => Lookup::Due(value),
             Err(_) => Lookup::Fresh(value),
         }
+    }
+
+    /// Returns the value of a path if it need not be compared with the file system now.
+    pub(super) fn fresh(&self, path: &str, now_ms: u64) -> Option<V> {
+        let hash = self.hasher.hash_one(path);
+        let stripe = self.stripe(hash).read();
+        let slot = stripe.find(hash, path)?;
+        let age = now_ms.saturating_sub(slot.checked_ms.load(Relaxed));
+        if age >= self.revalidate_ms {
+            return None;
+        }
+        slot.mark_used();
+        slot.value.clone()
     }
 
     /// Sets the value of a path.
@@ -129,6 +139,15 @@ struct Slot<V> {
     value: Option<V>,
     is_used: AtomicBool,
     checked_ms: AtomicU64,
+}
+
+impl<V> Slot<V> {
+    /// Does not write a flag that is set already, so that cores keep sharing its cache line.
+    fn mark_used(&self) {
+        if !self.is_used.load(Relaxed) {
+            self.is_used.store(true, Relaxed);
+        }
+    }
 }
 
 impl<V> Default for Stripe<V> {

@@ -21,6 +21,7 @@ mod root;
 mod rules;
 mod site;
 mod stream;
+mod whole;
 
 use std::io;
 use std::ops::Range;
@@ -45,6 +46,7 @@ use site::{FindError, Found, Resource, Site};
 pub use config::{CacheRule, FilesConfig, Symlinks};
 pub use negotiate::Coding;
 pub use stream::{FileStream, ReadError};
+pub use whole::WholeFile;
 
 /// Serves the files below a root directory to `GET` and `HEAD`.
 #[derive(Debug)]
@@ -89,8 +91,25 @@ impl Files {
         }
     }
 
+    /// Returns the file that answers a request with all its content, if that is in memory. The
+    /// request's path and fields decide; its method is GET or HEAD.
+    ///
+    /// `None` says nothing of the answer, which [`Files::respond`] then gives.
+    pub(super) fn whole(&self, path: &str, headers: &HeaderMap) -> Option<WholeFile> {
+        let file = self.cache.fresh(path, self.now_ms())?;
+        if conditional::is_conditional(headers) {
+            return None;
+        }
+        WholeFile::new(file.select(headers))
+    }
+
+    /// The time since the start, in milliseconds.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     async fn find(&self, path: &str) -> Result<Found, FindError> {
-        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now_ms = self.now_ms();
         let known = match self.cache.lookup(path, now_ms) {
             Lookup::Fresh(file) => return Ok(Found::File(file)),
             Lookup::Due(file) => Some(file),

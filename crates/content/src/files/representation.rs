@@ -14,6 +14,7 @@ use super::negotiate::Coding;
 use super::root::Wait;
 use super::rules::Rules;
 use super::stream::{FileStream, read_at};
+use super::whole::PreparedHeads;
 use crate::Body;
 
 /// A file under one content coding (RFC 9110 §3.2).
@@ -27,6 +28,8 @@ pub(super) struct Representation {
     pub(super) modified: SystemTime,
     pub(super) len: u64,
     pub(super) source: Source,
+    /// The headers as the engines encode them.
+    pub(super) prepared: PreparedHeads,
     varies: bool,
     stamp: Stamp,
     is_settled: bool,
@@ -86,6 +89,7 @@ impl Representation {
             modified,
             len: stamp.len,
             source: Source::of(open.file, stamp.len, rules.small_body, wait)?,
+            prepared: PreparedHeads::default(),
             varies,
             stamp,
             is_settled: stamp.is_settled(now),

@@ -25,7 +25,7 @@ pub(super) struct Resource {
 
 impl Resource {
     /// The representation that suits the client's `Accept-Encoding`.
-    pub(super) fn select(&self, headers: &HeaderMap) -> &Representation {
+    pub(super) fn select(&self, headers: &HeaderMap) -> &Arc<Representation> {
         if self.coded.is_empty() {
             return &self.plain;
         }

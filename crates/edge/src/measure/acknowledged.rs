@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-pub(super) use hikyaku_h3_quinn::Acknowledged as Stopped;
+pub(crate) use hikyaku_h3_quinn::Acknowledged as Stopped;
 use parking_lot::Mutex;
 
 use super::Exchange;

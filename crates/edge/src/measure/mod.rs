@@ -28,7 +28,7 @@ mod watcher;
 pub(crate) use self::quinn::Quinn;
 use crate::ledger::{Exchange, Ledger, Load, Ticket};
 use crate::transport::{Flight, Snapshot};
-pub(crate) use acknowledged::Acknowledged;
+pub(crate) use acknowledged::{Acknowledged, Stopped};
 pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use kernel::TcpTransport;
 pub(crate) use patience::{Patience, Terms};

@@ -3,12 +3,13 @@
 mod receive;
 mod send;
 mod stop;
+mod whole;
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_h3_quinn::{
@@ -29,6 +30,7 @@ use crate::metrics::Refusal;
 use hikyaku_content::{Body, Interim, Protocol};
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
+use whole::Answered;
 
 /// Serves a connection until it ends, or until the server stops and its requests are answered.
 /// `complete` is set once its handshake is complete.
@@ -107,9 +109,15 @@ async fn run(
 
 /// Begins to answer a request. One that waits becomes a task, and those that have ended go.
 fn start(handler: &Arc<Handler>, request: Incoming, requests: &mut JoinSet<()>) {
-    let handling = Box::pin(Arc::clone(handler).handle(request));
-    if let Some(rest) = executor::start(handling) {
-        requests.spawn(rest);
+    match handler.answer_whole(request) {
+        Answered::Whole => {}
+        Answered::Sending(rest) => drop(requests.spawn(rest)),
+        Answered::Not { request, head } => {
+            let handling = Box::pin(Arc::clone(handler).handle(request, head));
+            if let Some(rest) = executor::start(handling) {
+                requests.spawn(rest);
+            }
+        }
     }
     while requests.try_join_next().is_some() {}
 }
@@ -125,6 +133,14 @@ struct Waiting {
 
 impl Waiting {
     fn poll(&mut self, meter: &mut QuicMeter, cx: &mut Context<'_>) -> Poll<Event> {
+        // The requests that have arrived come first, so that the rest is done once for all of them.
+        let has_time = self.slice.poll(cx).is_ready();
+        if has_time {
+            if let Poll::Ready(accepted) = self.http.poll_accept(cx) {
+                return Poll::Ready(Event::Accepted(accepted));
+            }
+            self.slice.pause();
+        }
         meter.poll(cx);
         if meter.is_stalled() {
             return Poll::Ready(Event::Stalled);
@@ -136,12 +152,7 @@ impl Waiting {
             self.stopping.begin();
             return Poll::Ready(Event::Stop(Step::Announce));
         }
-        ready!(self.slice.poll(cx));
-        let accepted = self.http.poll_accept(cx);
-        if accepted.is_pending() {
-            self.slice.pause();
-        }
-        accepted.map(Event::Accepted)
+        Poll::Pending
     }
 }
 
@@ -204,14 +215,21 @@ struct Handler {
 }
 
 impl Handler {
-    async fn handle(self: Arc<Self>, request: Incoming) {
+    /// Answers a request, of which the `head` may have been read.
+    async fn handle(self: Arc<Self>, request: Incoming, head: Option<RequestHead>) {
         let Incoming {
             mut receiving,
             sending,
         } = request;
         let mut answer = Answer::new(sending);
         let patience = self.answerer.site.service().timeouts.header;
-        let head = match tokio::time::timeout(patience, receiving.head()).await {
+        let reading = async {
+            match head {
+                Some(head) => Ok(head),
+                None => receiving.head().await,
+            }
+        };
+        let head = match tokio::time::timeout(patience, reading).await {
             Ok(Ok(head)) => head,
             Ok(Err(error)) => return refuse(answer, &error).await,
             Err(_) => {

@@ -16,6 +16,7 @@ mod site;
 mod tcp;
 mod tls_io;
 mod turns;
+mod whole;
 
 use std::sync::Arc;
 
@@ -56,9 +57,7 @@ impl Answerer {
         let mut response = self.checked(&service, request).await;
         omit_content(&method, &mut response);
         let headers = response.headers_mut();
-        headers
-            .entry(header::SERVER)
-            .or_insert(HeaderValue::from_static("hikyaku"));
+        headers.entry(header::SERVER).or_insert(whole::SERVER);
         conn.apply(headers);
         ticket.answered(&response);
         if let (Some(route), Some(path)) = (conn.route(), path) {

@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::{Connection, Event, Output, Role};
 use crate::error::{Code, Error};
+use crate::qpack;
 use crate::varint;
 
 /// A unidirectional stream that this endpoint opens, at most one of each.
@@ -184,7 +185,7 @@ impl Connection {
     /// Takes bytes for one of this endpoint's own streams. Take them only when they can be sent:
     /// bytes that the peer does not read must stay here, where they are bounded.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let control = self.control_output.split().freeze();
+        let control = qpack::take(&mut self.control_output);
         if let Some(output) = self.output(Outgoing::Control, 0x00, control) {
             return Some(output);
         }

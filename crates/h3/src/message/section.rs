@@ -1,11 +1,11 @@
 //! Field sections, checked by the rules for all of them (RFC 9114 §4.2, §4.3).
 
 use bytes::{Bytes, BytesMut};
-use hikyaku_http_common::message::{Class, Lines};
+use hikyaku_http_common::message::{Class, Kind, Lines};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::Error;
-use crate::qpack::Field;
+use crate::qpack::Fields;
 
 /// A field section.
 #[derive(Debug, Default)]
@@ -21,33 +21,36 @@ impl Section {
     ///
     /// # Errors
     /// `H3_MESSAGE_ERROR` if it is malformed as a section of any kind.
-    pub(super) fn parse(fields: Vec<Field>) -> Result<Self, Error> {
-        let mut section = Self::default();
-        let mut cookies = Vec::new();
-        for field in fields {
-            let class = Class::of(&field.name, &field.value);
-            section.lines.line(class, &field.value, &field.value)?;
-            if class.kind.is_pseudo() {
-                continue;
-            }
-            if field.name == "cookie" {
-                cookies.push(field);
-            } else {
-                section.add(field)?;
+    pub(super) fn parse(fields: &Fields) -> Result<Self, Error> {
+        // All values share one allocation.
+        let bytes = Bytes::copy_from_slice(fields.bytes());
+        let mut section = Self {
+            headers: HeaderMap::with_capacity(fields.len().min(USUAL)),
+            ..Self::default()
+        };
+        let mut cookie: Option<(Bytes, bool)> = None;
+        for line in fields.lines() {
+            let class = Class::of(fields.name(*line), fields.value(*line));
+            let value = bytes.slice(line.middle..line.end);
+            section.lines.line(class, &value, &value)?;
+            match class.kind {
+                kind if kind.is_pseudo() => {}
+                Kind::Cookie => cookie = Some(join(cookie, value, line.never_indexed)),
+                _ => section.add(fields.name(*line), value, line.never_indexed)?,
             }
         }
-        if let Some(cookie) = join(cookies) {
-            section.add(cookie)?;
+        if let Some((cookie, never_indexed)) = cookie {
+            section.add(b"cookie", cookie, never_indexed)?;
         }
         Ok(section)
     }
 
-    fn add(&mut self, field: Field) -> Result<(), Error> {
-        let name = HeaderName::from_lowercase(&field.name)
+    fn add(&mut self, name: &[u8], value: Bytes, never_indexed: bool) -> Result<(), Error> {
+        let name = HeaderName::from_lowercase(name)
             .map_err(|_| Error::malformed("a field name with a forbidden character"))?;
-        let mut value = HeaderValue::from_maybe_shared(field.value)
+        let mut value = HeaderValue::from_maybe_shared(value)
             .map_err(|_| Error::malformed("a field value with a forbidden character"))?;
-        value.set_sensitive(field.never_indexed);
+        value.set_sensitive(never_indexed);
         match self.headers.try_append(name, value) {
             Ok(_) => Ok(()),
             Err(_) => Err(Error::malformed("too many fields")),
@@ -55,18 +58,17 @@ impl Section {
     }
 }
 
+/// Fields for which there is room at once: more than most messages have.
+const USUAL: usize = 32;
+
 /// "If there are multiple cookie fields, these MUST be concatenated into a single byte string
 /// using the two-byte delimiter of `; `" (RFC 9114 §4.2.1).
-fn join(crumbs: Vec<Field>) -> Option<Field> {
-    let never_indexed = crumbs.iter().any(|crumb| crumb.never_indexed);
-    crumbs.into_iter().reduce(|joined, crumb| {
-        let mut value = BytesMut::from(joined.value);
-        value.extend_from_slice(b"; ");
-        value.extend_from_slice(&crumb.value);
-        Field {
-            name: joined.name,
-            value: value.freeze(),
-            never_indexed,
-        }
-    })
+fn join(former: Option<(Bytes, bool)>, crumb: Bytes, never_indexed: bool) -> (Bytes, bool) {
+    let Some((former, former_never)) = former else {
+        return (crumb, never_indexed);
+    };
+    let mut value = BytesMut::from(former);
+    value.extend_from_slice(b"; ");
+    value.extend_from_slice(&crumb);
+    (value.freeze(), former_never || never_indexed)
 }

@@ -10,7 +10,7 @@ use http::{Method, Request, response};
 use super::{Content, Context, Encoded, RequestHead, encode, head, trailer_section};
 use crate::error::{Code, Error};
 use crate::priority::Priority;
-use crate::qpack::Field;
+use crate::qpack::{Field, Fields as Section};
 
 type Fields = &'static [(&'static str, &'static str)];
 
@@ -21,7 +21,7 @@ const GET: Fields = &[
     (":path", "/"),
 ];
 
-fn fields(parts: &[&[(&str, &str)]]) -> Vec<Field> {
+fn fields(parts: &[&[(&str, &str)]]) -> Section {
     let lines = parts.iter().copied().flatten();
     lines
         .map(|(name, value)| Field {
@@ -34,7 +34,7 @@ fn fields(parts: &[&[(&str, &str)]]) -> Vec<Field> {
 }
 
 fn request(parts: &[&[(&str, &str)]], context: &Context) -> Result<String, Error> {
-    let (head, content) = head::<RequestHead>(fields(parts), context)?;
+    let (head, content) = head::<RequestHead>(&fields(parts), context)?;
     let mut text = format!("{} {}", head.parts.method, head.parts.uri);
     if let Some(protocol) = head.protocol {
         text = format!("{text} {}", protocol.as_str());

@@ -10,7 +10,7 @@ use super::field_line::FieldLine;
 use super::instruction::{DecoderInstruction, EncoderInstruction};
 use super::prefix::Prefix;
 use super::string::Literal;
-use super::{Field, Index, Malformed, QpackError, static_table};
+use super::{Fields, Index, Malformed, QpackError, static_table, take};
 
 /// The limits that a decoder sets the peer's encoder.
 ///
@@ -21,7 +21,7 @@ pub struct DecoderConfig {
     pub max_table_capacity: u64,
     /// `SETTINGS_QPACK_BLOCKED_STREAMS`; 0 lets no stream wait for the encoder stream.
     pub max_blocked_streams: u64,
-    /// Largest decoded section in bytes, each line counted as [`Field::size`] does
+    /// Largest decoded section in bytes, each line counted with 32 bytes beside its name and value
     /// (`SETTINGS_MAX_FIELD_SECTION_SIZE`, RFC 9114 §4.2.2).
     pub max_section_size: u64,
 }
@@ -30,7 +30,7 @@ pub struct DecoderConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// The field lines, in their order.
-    Fields(Vec<Field>),
+    Fields(Fields),
     /// The section waits for insertions; [`Decoder::poll_unblocked`] returns it later.
     Blocked,
     /// The section exceeds [`DecoderConfig::max_section_size`]. It has been processed and is
@@ -52,6 +52,8 @@ pub struct Decoder {
     /// The peer's Known Received Count once it has all of `output` (RFC 9204 §2.1.4).
     acknowledged: u64,
     output: BytesMut,
+    /// Memory for the next section.
+    spare: Fields,
 }
 
 /// An encoded field section without its prefix.
@@ -71,6 +73,7 @@ impl Decoder {
             blocked: BTreeMap::new(),
             acknowledged: 0,
             output: BytesMut::new(),
+            spare: Fields::default(),
         }
     }
 
@@ -102,7 +105,7 @@ impl Decoder {
     }
 
     /// Decodes a field section of a request stream: the whole content of a HEADERS or PUSH_PROMISE
-    /// frame. Values may share memory with `block`.
+    /// frame.
     ///
     /// The caller should not read on in a stream while a section of it is [`Decoded::Blocked`] (RFC
     /// 9204 §2.2.1). If it does, a further section waits behind the first.
@@ -159,6 +162,16 @@ impl Decoder {
         }
     }
 
+    /// Takes back the memory of a section, for the next one.
+    pub fn recycle(&mut self, fields: Fields) {
+        self.spare = fields;
+    }
+
+    /// Gives memory back that only further sections would need.
+    pub fn release_memory(&mut self) {
+        self.spare = Fields::default();
+    }
+
     /// Takes the bytes to send on this endpoint's decoder stream, in this order. May be empty.
     pub fn take_output(&mut self) -> Bytes {
         let increment = self.table.inserted() - self.acknowledged;
@@ -166,7 +179,7 @@ impl Decoder {
             DecoderInstruction::InsertCountIncrement(increment).write(&mut self.output);
             self.acknowledged = self.table.inserted();
         }
-        self.output.split().freeze()
+        take(&mut self.output)
     }
 
     /// Whether [`Self::take_output`] has bytes.
@@ -208,13 +221,11 @@ impl Decoder {
 
     fn inserted_name(&self, index: Index) -> Result<Bytes, QpackError> {
         match index {
-            Index::Static(index) => {
-                static_table::entry(index)
-                    .map(|(name, _)| name)
-                    .ok_or(QpackError::EncoderStream(
-                        "no such entry in the static table",
-                    ))
-            }
+            Index::Static(index) => static_table::entry(index)
+                .map(|(name, _)| Bytes::from_static(name.as_bytes()))
+                .ok_or(QpackError::EncoderStream(
+                    "no such entry in the static table",
+                )),
             Index::Relative(index) | Index::PostBase(index) => {
                 self.inserted_entry(index).map(|entry| entry.name.clone())
             }
@@ -255,18 +266,17 @@ impl Decoder {
         Ok(decoded)
     }
 
-    fn fields(&self, section: &Section) -> Result<Decoded, Malformed> {
+    fn fields(&mut self, section: &Section) -> Result<Decoded, Malformed> {
         let mut input = &section.lines[..];
-        let mut fields = Vec::new();
+        let mut fields = mem::take(&mut self.spare);
+        fields.clear();
         let mut size = 0u64;
         while !input.is_empty() {
-            let field = self.field(FieldLine::read(&mut input)?, section)?;
-            size = size.saturating_add(field.size());
-            if size <= self.config.max_section_size {
-                fields.push(field);
-            } else {
+            let line = FieldLine::read(&mut input)?;
+            size = size.saturating_add(self.append(line, section.prefix, &mut fields)?);
+            if size > self.config.max_section_size {
                 // The rest is still checked, but not kept.
-                fields = Vec::new();
+                fields.clear();
             }
         }
         if size <= self.config.max_section_size {
@@ -276,47 +286,49 @@ impl Decoder {
         }
     }
 
-    fn field(&self, line: FieldLine<'_>, section: &Section) -> Result<Field, Malformed> {
-        Ok(match line {
+    /// Appends a line. Returns its size.
+    fn append(
+        &self,
+        line: FieldLine<'_>,
+        prefix: Prefix,
+        fields: &mut Fields,
+    ) -> Result<u64, Malformed> {
+        let buffer = fields.buffer();
+        let (never_indexed, value) = match line {
             FieldLine::Indexed(index) => {
-                let (name, value) = self.entry(index, section.prefix)?;
-                Field {
-                    name,
-                    value,
-                    never_indexed: false,
-                }
+                let (name, value) = self.entry(index, prefix)?;
+                buffer.extend_from_slice(name);
+                let middle = buffer.len();
+                buffer.extend_from_slice(value);
+                return Ok(fields.push(middle, false));
             }
             FieldLine::NameReference {
                 never_indexed,
                 name,
                 value,
             } => {
-                let (name, _) = self.entry(name, section.prefix)?;
-                Field {
-                    name,
-                    value: value.to_part_of(&section.lines)?,
-                    never_indexed,
-                }
+                buffer.extend_from_slice(self.entry(name, prefix)?.0);
+                (never_indexed, value)
             }
             FieldLine::LiteralName {
                 never_indexed,
                 name,
                 value,
             } => {
-                let name = name.to_part_of(&section.lines)?;
-                Field {
-                    name,
-                    value: value.to_part_of(&section.lines)?,
-                    never_indexed,
-                }
+                name.append_to(buffer)?;
+                (never_indexed, value)
             }
-        })
+        };
+        let middle = buffer.len();
+        value.append_to(buffer)?;
+        Ok(fields.push(middle, never_indexed))
     }
 
-    fn entry(&self, index: Index, prefix: Prefix) -> Result<(Bytes, Bytes), Malformed> {
+    fn entry(&self, index: Index, prefix: Prefix) -> Result<(&[u8], &[u8]), Malformed> {
         let absolute = match index {
             Index::Static(index) => {
                 let entry = static_table::entry(index);
+                let entry = entry.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
                 return entry.ok_or(Malformed::Invalid("no such entry in the static table"));
             }
             Index::Relative(index) => prefix
@@ -329,7 +341,7 @@ impl Decoder {
             .filter(|&index| index < prefix.required_insert_count)
             .and_then(|index| self.table.entry(index))
             .ok_or(Malformed::Invalid("no such entry in the dynamic table"))?;
-        Ok((entry.name.clone(), entry.value.clone()))
+        Ok((&entry.name, &entry.value))
     }
 }
 

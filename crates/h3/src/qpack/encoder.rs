@@ -11,7 +11,7 @@ use super::dynamic_table::{DynamicTable, Entry};
 use super::instruction;
 use super::prefix::Prefix;
 use super::prepared::PreparedLines;
-use super::{FieldRef, Index, field_line, field_size, static_table};
+use super::{FieldRef, Index, field_line, field_size, static_table, take};
 
 /// The limits of an encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Encoder {
     /// Entries that are not acknowledged are not evicted for others. So without acknowledgments the
     /// bytes are little more than the table's capacity.
     pub fn take_output(&mut self) -> Bytes {
-        self.output.split().freeze()
+        take(&mut self.output)
     }
 
     /// Whether [`Self::take_output`] has bytes.

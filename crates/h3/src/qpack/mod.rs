@@ -15,41 +15,27 @@ mod decoder;
 mod dynamic_table;
 mod encoder;
 mod field_line;
+mod fields;
 mod instruction;
 mod prefix;
 mod prepared;
 mod static_table;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hikyaku_http_common::compression::{ENTRY_OVERHEAD, Malformed, field_size, integer, string};
 
 pub use decoder::{Decoded, Decoder, DecoderConfig};
 pub use encoder::{Encoder, EncoderConfig};
+#[cfg(test)]
+pub(crate) use fields::Field;
+pub use fields::Fields;
 pub(crate) use prepared::PreparedLines;
 
-/// A decoded field line: a name and a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// The name as it was sent: neither its characters nor their case are checked.
-    pub name: Bytes,
-    /// The value as it was sent.
-    pub value: Bytes,
-    /// Whether an intermediary must not compress the line with a table (the 'N' bit of
-    /// RFC 9204 §4.5.4).
-    pub never_indexed: bool,
-}
-
-impl Field {
-    /// The size in bytes for the limit of a section: name, value, and 32 (RFC 9114 §4.2.2).
-    pub fn size(&self) -> u64 {
-        field_size(&self.name, &self.value)
-    }
-}
-
-/// A field line to encode.
+/// A field line: to encode, or as it was decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldRef<'a> {
-    /// The name, in lower case (RFC 9114 §4.2).
+    /// The name: to encode, in lower case (RFC 9114 §4.2). That of a decoded line is as it was sent,
+    /// and neither its characters nor their case are checked.
     pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
@@ -82,6 +68,14 @@ impl QpackError {
             Self::EncoderStream(_) => 0x201,
             Self::DecoderStream(_) => 0x202,
         }
+    }
+}
+
+/// Takes all bytes. Splitting an empty buffer would allocate memory.
+pub(crate) fn take(buffer: &mut BytesMut) -> Bytes {
+    match buffer.is_empty() {
+        true => Bytes::new(),
+        false => buffer.split().freeze(),
     }
 }
 

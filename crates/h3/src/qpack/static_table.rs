@@ -1,7 +1,5 @@
 //! The static table (RFC 9204 Appendix A).
 
-use bytes::Bytes;
-
 /// An entry of the requested name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Match {
@@ -24,12 +22,8 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
 }
 
 /// The name and value of an entry; `None` if there is none.
-pub(super) fn entry(index: u64) -> Option<(Bytes, Bytes)> {
-    let &(name, value) = TABLE.get(usize::try_from(index).ok()?)?;
-    Some((
-        Bytes::from_static(name.as_bytes()),
-        Bytes::from_static(value.as_bytes()),
-    ))
+pub(super) fn entry(index: u64) -> Option<(&'static str, &'static str)> {
+    TABLE.get(usize::try_from(index).ok()?).copied()
 }
 
 /// The entries with this name. A `match` costs a comparison of lengths and one of bytes.
@@ -217,7 +211,7 @@ mod tests {
                 "{name}: {value}"
             );
             let (found, _) = entry(index).unwrap();
-            assert_eq!(found, name.as_bytes(), "{index}");
+            assert_eq!(found, *name, "{index}");
         }
         assert_eq!(entry(99), None);
         assert_eq!(entry(u64::MAX), None);

@@ -282,10 +282,14 @@ impl<H: Head> Reader<H> {
         if self.phase == Phase::Content {
             self.content.on_end()?;
             self.phase = Phase::Trailers;
-            return message::trailer_section(fields).map(Read::Trailers);
+            let trailers = message::trailer_section(&fields);
+            connection.recycle(fields);
+            return trailers.map(Read::Trailers);
         }
         self.context.priority = connection.updated_priority(self.stream);
-        let (head, content) = message::head::<H>(fields, &self.context)?;
+        let head = message::head::<H>(&fields, &self.context);
+        connection.recycle(fields);
+        let (head, content) = head?;
         if head.is_interim() {
             self.budget.spend_frame(0)?;
         } else {

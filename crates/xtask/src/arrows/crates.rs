@@ -19,7 +19,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("netsim", &["units"]),
     ("congestion", &["units"]),
     ("h3-quinn", &["h3"]),
-    ("content", &["tls", "units"]),
+    ("content", &["h3", "tls", "units"]),
     (
         "edge",
         &["congestion", "content", "core", "h3-quinn", "units"],

@@ -63,9 +63,9 @@ fn malformed_messages_are_errors_of_their_streams() {
     let error = request(&[GET, upper], &Context::default()).unwrap_err();
     assert_eq!(error.code(), Code::MessageError);
     assert!(!error.is_of_connection());
-    let pseudo = trailer_section(fields(&[GET])).unwrap_err();
+    let pseudo = trailer_section(&fields(&[GET])).unwrap_err();
     assert_eq!(pseudo.code(), Code::MessageError);
-    assert!(trailer_section(fields(&[&[("a", "b")]])).is_ok());
+    assert!(trailer_section(&fields(&[&[("a", "b")]])).is_ok());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn priorities_of_requests() {
             priority: *priority,
             ..Context::default()
         };
-        let head = head::<RequestHead>(fields(&[GET, extra]), &context);
+        let head = head::<RequestHead>(&fields(&[GET, extra]), &context);
         assert_eq!(head.expect(name).0.priority, *want, "{name}");
     }
 }

@@ -60,7 +60,7 @@ fn responses() {
             method: Some(method.clone()),
             ..Context::default()
         };
-        let got = head::<response::Parts>(fields(&[lines]), &context);
+        let got = head::<response::Parts>(&fields(&[lines]), &context);
         let got = got.map(|(head, content)| (head.status.as_u16(), content));
         assert_eq!(got.as_ref(), Ok(want), "{name}");
     }

@@ -50,6 +50,6 @@ fn sections_of_ls_qpack_are_decoded() {
     assert_eq!(blocked, 4, "sections that arrive before their insertions");
     let expected = expected
         .into_iter()
-        .map(|(id, fields)| (id, Ok(Decoded::Fields(fields))));
+        .map(|(id, fields)| (id, Ok(Decoded::Fields(fields.into_iter().collect()))));
     assert_eq!(decoded, expected.collect());
 }

@@ -132,7 +132,7 @@ impl Connection {
         while let Some((stream_id, decoded)) = self.decoder.poll_unblocked() {
             let waiting = self.blocked.get_mut(&stream_id).expect("it was blocked");
             let fields = waiting.pop_front().expect("it was blocked");
-            assert_eq!(decoded, Ok(Decoded::Fields(fields)));
+            assert_eq!(decoded, Ok(Decoded::Fields(fields.into_iter().collect())));
             self.decoded += 1;
             if waiting.is_empty() {
                 self.blocked.remove(&stream_id);
@@ -156,7 +156,7 @@ impl Connection {
                 assert!(self.blocked.len() as u64 <= self.max_blocked_streams);
             }
             decoded => {
-                assert_eq!(decoded, Ok(Decoded::Fields(fields)));
+                assert_eq!(decoded, Ok(Decoded::Fields(fields.into_iter().collect())));
                 self.decoded += 1;
             }
         }

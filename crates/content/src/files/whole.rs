@@ -1,0 +1,52 @@
+//! Files in memory that are sent as a whole, with heads that are encoded once.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use hikyaku_h3::message::Prepared as PreparedH3;
+use http::HeaderMap;
+
+use super::representation::{Representation, Source};
+
+/// A file in memory, for a response with status 200 and all its content.
+#[derive(Clone, Debug)]
+pub struct WholeFile {
+    file: Arc<Representation>,
+    content: Bytes,
+}
+
+/// A file's head as the engines encode it, each at its first use.
+#[derive(Debug, Default)]
+pub(super) struct PreparedHeads {
+    h3: OnceLock<PreparedH3>,
+}
+
+impl WholeFile {
+    /// `None` if the content is not in memory.
+    pub(super) fn new(file: &Arc<Representation>) -> Option<Self> {
+        match &file.source {
+            Source::Memory(content) => Some(Self {
+                content: content.clone(),
+                file: Arc::clone(file),
+            }),
+            Source::File(_) => None,
+        }
+    }
+
+    /// The content.
+    pub const fn content(&self) -> &Bytes {
+        &self.content
+    }
+
+    /// The fields of the response that concern the file.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.file.headers
+    }
+
+    /// The head for HTTP/3. The first caller for this file makes it, so that all have to make the
+    /// same of the file's fields.
+    pub fn prepared_h3(&self, make: impl FnOnce(&HeaderMap) -> PreparedH3) -> &PreparedH3 {
+        let heads = &self.file.prepared;
+        heads.h3.get_or_init(|| make(&self.file.headers))
+    }
+}
