@@ -1,5 +1,5 @@
-//! What a request costs the engine in allocations, once its memory has grown to what a connection
-//! needs.
+//! The allocations of a request in the engine, once its memory has grown to the needs of a
+//! connection.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 use std::time::Instant;
@@ -10,8 +10,8 @@ use hikyaku_h3::message::Prepared;
 use hikyaku_h3::stream::Read;
 use http::{HeaderMap, StatusCode, header};
 
-/// Allocations for a request's parts as the crate `http` has them: the values in one allocation with
-/// its count, the map of fields, its index, and path and authority.
+/// Allocations for a request's parts of the crate `http`. The values share one, which has a count. The
+/// map of fields, its index, path and authority take the others.
 const PARTS: u64 = 5;
 
 /// HEADERS with `:method: GET`, `:scheme: https`, `:authority`, `:path`, and fields as literals.
