@@ -84,7 +84,7 @@ impl Server {
             _ => {
                 let _ = connection.send_head(stream, StatusCode::NO_CONTENT, &none, true);
                 connection.poll_transmit(&mut self.output, bytes.len() * 64);
-                while connection.poll_writable().is_some() {}
+                while connection.poll_sent().is_some() {}
                 self.output.advance(self.output.remaining());
             }
         }

@@ -135,6 +135,7 @@ fn large_download() -> f64 {
         connection.send_data(1, content.clone(), false).unwrap();
         while connection.has_output() {
             connection.poll_transmit(&mut output, 256 * 1024);
+            while connection.poll_sent().is_some() {}
             written(&mut output);
         }
     }
@@ -176,6 +177,7 @@ fn receive(connection: &mut Connection, mut bytes: &[u8], now: Instant) {
 
 fn output_is_written(connection: &mut Connection, output: &mut Output) {
     connection.poll_transmit(output, usize::MAX);
+    while connection.poll_sent().is_some() {}
     written(output);
 }
 

@@ -34,6 +34,7 @@ use receive::{Found, Reading};
 use requests::Block;
 pub use shutdown::Shutdown;
 use shutdown::Stop;
+pub use transmit::Sent;
 
 /// A server's side of an HTTP/2 connection (RFC 9113).
 ///
@@ -68,8 +69,8 @@ pub struct Connection {
     frames: Vec<u8>,
     /// Bytes of frames that answer the client and have not left.
     replies: usize,
-    /// Streams that have sent all content so far.
-    writable: VecDeque<u32>,
+    /// Streams whose content so far is in the output.
+    sent: VecDeque<Sent>,
     budget: Budget,
     /// The time up to which elapsed time has raised the budget.
     refilled: Instant,
@@ -165,7 +166,7 @@ impl Connection {
             send_window: INITIAL_WINDOW.into(),
             frames,
             replies: 0,
-            writable: VecDeque::new(),
+            sent: VecDeque::new(),
             budget: Budget::new(USELESS),
             refilled: now,
             cancellations: Cancellations::new(config.max_cancelled),
@@ -196,7 +197,7 @@ impl Connection {
             self.streams.clear();
             self.scheduler.clear();
             self.section.release();
-            self.writable = VecDeque::new();
+            self.sent.shrink_to_fit();
             self.closed.release();
         }
         self.frames.shrink_to_fit();
@@ -208,7 +209,7 @@ impl Connection {
         self.has_failed = true;
         self.streams.clear();
         self.scheduler.clear();
-        self.writable.clear();
+        self.sent.clear();
         self.partial = Vec::new();
         self.block = None;
         self.write_goaway(self.last_stream, error.code, error.reason);

@@ -16,6 +16,8 @@ pub struct Output {
     taken: usize,
     pieces: VecDeque<Piece>,
     remaining: usize,
+    /// Bytes of content among the remaining ones.
+    content: usize,
 }
 
 #[derive(Debug)]
@@ -36,6 +38,17 @@ impl Output {
         self.remaining == 0
     }
 
+    /// Bytes of content that are to be written.
+    pub fn remaining_content(&self) -> usize {
+        self.content
+    }
+
+    /// Gives memory back that an empty output does not need.
+    pub fn release_memory(&mut self) {
+        self.frames.shrink_to_fit();
+        self.pieces.shrink_to_fit();
+    }
+
     /// Appends the bytes of frames that `write` appends.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.frames.len();
@@ -54,6 +67,7 @@ impl Output {
     /// Appends content.
     pub(crate) fn content(&mut self, content: Bytes) {
         self.remaining += content.len();
+        self.content += content.len();
         self.pieces.push_back(Piece::Content(content));
     }
 
@@ -111,6 +125,7 @@ impl Buf for Output {
                 }
                 Some(Piece::Content(content)) if content.len() > count => {
                     content.advance(count);
+                    self.content -= count;
                     count = 0;
                 }
                 Some(Piece::Frames(length)) => {
@@ -120,6 +135,7 @@ impl Buf for Output {
                 }
                 Some(Piece::Content(content)) => {
                     count -= content.len();
+                    self.content -= content.len();
                     self.pieces.pop_front();
                 }
                 None => break,
@@ -146,6 +162,7 @@ mod tests {
             output.write(|_| ());
             output.content(Bytes::from_static(b"h"));
             output.write(|out| out.extend_from_slice(b"ij"));
+            assert_eq!(output.remaining_content(), 5);
             let mut slices = [IoSlice::new(b""); 9];
             assert_eq!(output.chunks_vectored(&mut slices), 4);
             let mut got = Vec::new();
@@ -161,6 +178,7 @@ mod tests {
             }
             assert_eq!(got, b"abcdefghij", "{step} bytes at a time");
             assert!(output.is_empty() && output.frames.is_empty());
+            assert_eq!(output.remaining_content(), 0);
         }
     }
 }

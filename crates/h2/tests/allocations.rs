@@ -49,6 +49,7 @@ fn answer(
         connection.send_data(stream, content.clone(), true).unwrap();
     }
     connection.poll_transmit(output, usize::MAX);
+    while connection.poll_sent().is_some() {}
     output.advance(output.remaining());
 }
 

@@ -52,6 +52,7 @@ fn serve(mut socket: TcpStream) {
     loop {
         while connection.has_output() {
             connection.poll_transmit(&mut output, 1 << 16);
+            while connection.poll_sent().is_some() {}
             let bytes = output.copy_to_bytes(output.remaining());
             if socket.write_all(&bytes).is_err() {
                 return;

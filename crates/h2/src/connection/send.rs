@@ -6,7 +6,7 @@ use hikyaku_http_common::message::{is_sent, length_of};
 use hikyaku_http_common::priority::Priority;
 use http::{HeaderMap, StatusCode};
 
-use super::Connection;
+use super::{Connection, Sent};
 use crate::error::{Code, Unsent};
 use crate::frame::{self, flag, kind};
 use crate::hpack::Encoder;
@@ -208,7 +208,7 @@ impl Connection {
         if let Some(slot) = self.streams.slot(stream) {
             self.streams[slot].receiving.is_stopped = true;
             if self.streams[slot].sending.has_ended {
-                self.ended(slot);
+                self.close_sent(slot);
             }
         }
     }
@@ -244,6 +244,16 @@ impl Connection {
     pub(super) fn ended(&mut self, slot: usize) {
         let stream = &mut self.streams[slot];
         stream.sending.has_ended = true;
+        self.sent.push_back(Sent {
+            stream: stream.id,
+            is_complete: true,
+        });
+        self.close_sent(slot);
+    }
+
+    /// Closes a stream that has sent its response, unless its request goes on.
+    fn close_sent(&mut self, slot: usize) {
+        let stream = &self.streams[slot];
         if stream.receiving.is_stopped && !stream.receiving.has_ended {
             let id = stream.id;
             self.cancellations.on_complete();

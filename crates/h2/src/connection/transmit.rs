@@ -7,6 +7,15 @@ use crate::frame::{Header, flag, kind};
 use crate::output::Output;
 use crate::stream::Phase;
 
+/// A stream whose content is in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The stream.
+    pub stream: u32,
+    /// Whether the response is complete; else it goes on with more content.
+    pub is_complete: bool,
+}
+
 impl Connection {
     /// Appends bytes for the transport to `output`, until it has `max` bytes or there are no more.
     /// Header sections may exceed `max`; frames of content come one by one.
@@ -31,11 +40,17 @@ impl Connection {
         !self.frames.is_empty() || self.send_window > 0 && self.scheduler.first().is_some()
     }
 
-    /// Takes a stream that has sent all content so far, and whose response is not complete.
-    pub fn poll_writable(&mut self) -> Option<u32> {
-        while let Some(stream) = self.writable.pop_front() {
-            if self.streams.slot(stream).is_some() {
-                return Some(stream);
+    /// Bytes of frames that leave before any content.
+    pub fn queued_frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Takes a stream of which all content so far is in the output, or the whole response. To be
+    /// called until it returns `None`, once [`Connection::poll_transmit`] was.
+    pub fn poll_sent(&mut self) -> Option<Sent> {
+        while let Some(sent) = self.sent.pop_front() {
+            if sent.is_complete || self.streams.slot(sent.stream).is_some() {
+                return Some(sent);
             }
         }
         None
@@ -85,7 +100,10 @@ impl Connection {
         } else if end {
             self.ended(slot);
         } else if is_last {
-            self.writable.push_back(id);
+            self.sent.push_back(Sent {
+                stream: id,
+                is_complete: false,
+            });
         }
     }
 }

@@ -52,8 +52,10 @@ impl Server {
                         return;
                     }
                 }
-                while let Some(stream) = self.connection.poll_writable() {
-                    self.go_on(stream);
+                while let Some(sent) = self.connection.poll_sent() {
+                    if !sent.is_complete {
+                        self.go_on(sent.stream);
+                    }
                 }
             }
             if self.connection.is_finished() {

@@ -1,7 +1,7 @@
 //! Responses, in their order and within the client's windows.
 
 use bytes::Bytes;
-use hikyaku_h2::connection::Config;
+use hikyaku_h2::connection::{Config, Sent};
 use hikyaku_h2::error::{Code, Unsent};
 use hikyaku_h2::message::Prepared;
 use hikyaku_h2::priority::Priority;
@@ -219,17 +219,30 @@ fn content_by_priority() {
 }
 
 #[test]
-fn streams_that_may_send_more() {
+fn streams_whose_content_is_sent() {
+    let sent = |stream, is_complete| {
+        Some(Sent {
+            stream,
+            is_complete,
+        })
+    };
     let mut server = Server::new(Config::default());
     requests(&mut server, &[1, 3, 5]);
     server.connection.send_data(1, bytes(10), false).unwrap();
     server.connection.send_data(3, bytes(10), true).unwrap();
     server.connection.send_data(5, bytes(10), false).unwrap();
-    assert_eq!(server.connection.poll_writable(), None);
+    assert_eq!(server.connection.poll_sent(), None);
     server.sent();
     server.receive(&reset(5));
-    assert_eq!(server.connection.poll_writable(), Some(1));
-    assert_eq!(server.connection.poll_writable(), None);
+    assert_eq!(server.connection.poll_sent(), sent(1, false));
+    assert_eq!(server.connection.poll_sent(), sent(3, true));
+    assert_eq!(server.connection.poll_sent(), None, "5 is over");
+    server
+        .connection
+        .send_trailers(1, HeaderMap::new())
+        .unwrap();
+    assert_eq!(server.connection.poll_sent(), sent(1, true));
+    assert_eq!(server.connection.poll_sent(), None);
 }
 
 #[test]
