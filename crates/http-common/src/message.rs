@@ -1,7 +1,7 @@
 //! Rules for the header and trailer sections of messages (RFC 9113 §8, RFC 9114 §4).
 //!
-//! HTTP/2 and HTTP/3 have the same ones. Each keeps lines in its own way, as a handle `V`: [`Lines`]
-//! notes those that rules are about, and checks them together at the end of a section.
+//! HTTP/2 and HTTP/3 have the same ones. [`Lines`] notes the lines that rules are about, and checks
+//! them together at the end of a section. Each version keeps lines in its own way, as a handle `V`.
 
 mod field;
 mod lines;

@@ -472,3 +472,40 @@ fn no_answer_at_all_is_a_bad_gateway() {
         assert_eq!(fetch(http, &server, "/", &[]).status, 502, "{http:?}");
     }
 }
+
+#[test]
+fn urgent_responses_go_first_on_http_2() {
+    let large = vec![b'x'; 400_000];
+    let site = Site::new(&[("large", &large), ("small", &[b'y'; 100_000])]);
+    let server = Server::start(&[site.path()]);
+    client::block_on(async {
+        let h2 = H2::connect(server.address()).await.unwrap();
+        let mut requests = h2.requests.clone().ready().await.unwrap();
+        let mut begin = |path: &str, priority: &str| {
+            let request = Request::get(format!("https://a/{path}"));
+            let request = request.header("priority", priority).body(()).unwrap();
+            requests.send_request(request, true).unwrap().0
+        };
+        // Each response is larger than the window of the connection, 65,535 bytes.
+        let slow = begin("large", "u=6").await.unwrap();
+        let urgent = begin("small", "u=0").await.unwrap();
+        let (mut slow, mut urgent) = (slow.into_body(), urgent.into_body());
+        let (mut before, mut got) = (0, 0);
+        while got < 100_000 {
+            tokio::select! {
+                biased;
+                Some(data) = slow.data() => {
+                    let length = data.unwrap().len();
+                    slow.flow_control().release_capacity(length).unwrap();
+                    before += length;
+                }
+                Some(data) = urgent.data() => {
+                    let length = data.unwrap().len();
+                    urgent.flow_control().release_capacity(length).unwrap();
+                    got += length;
+                }
+            }
+        }
+        assert!(before < 200_000, "{before} bytes of the other response");
+    });
+}

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use hikyaku_h2::message::Prepared as PreparedH2;
 use hikyaku_h3::message::Prepared as PreparedH3;
 use http::HeaderMap;
 
@@ -18,6 +19,7 @@ pub struct WholeFile {
 /// A file's head as the engines encode it, each at its first use.
 #[derive(Debug, Default)]
 pub(super) struct PreparedHeads {
+    h2: OnceLock<PreparedH2>,
     h3: OnceLock<PreparedH3>,
 }
 
@@ -41,6 +43,12 @@ impl WholeFile {
     /// The fields of the response that concern the file.
     pub fn headers(&self) -> &HeaderMap {
         &self.file.headers
+    }
+
+    /// The head for HTTP/2, as [`WholeFile::prepared_h3`].
+    pub fn prepared_h2(&self, make: impl FnOnce(&HeaderMap) -> PreparedH2) -> &PreparedH2 {
+        let heads = &self.file.prepared;
+        heads.h2.get_or_init(|| make(&self.file.headers))
     }
 
     /// The head for HTTP/3. The first caller for this file makes it, so that all have to make the

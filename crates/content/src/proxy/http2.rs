@@ -1,5 +1,8 @@
 //! HTTP/2 towards the upstream (RFC 9113).
 
+mod body;
+mod send;
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
-use h2::{Ping, Reason, SendStream};
+use h2::{Ping, SendStream};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,8 +23,8 @@ use super::response;
 use super::upload::Upload;
 use crate::Interim;
 use crate::header_size::HeaderSize;
-use crate::http2_body::Http2Body;
-use crate::http2_send::{SendError, send_http2};
+use body::Http2Body;
+use send::SendError;
 
 /// A connection; clones share it.
 #[derive(Clone)]
@@ -116,13 +119,13 @@ fn poll_response(
         }
     }
     let (head, stream) = ready!(Pin::new(response).poll(cx))?.into_parts();
-    let body = Http2Body::of_response(stream, &head.headers);
+    let body = Http2Body::new(stream, &head.headers);
     Poll::Ready(Ok(Response::from_parts(head, body)))
 }
 
 /// Sends a request's content as fast as the upstream takes it, until the upstream wants no more.
 async fn send_content(stream: SendStream<Bytes>, body: Upload) -> Result<(), ExchangeError> {
-    match send_http2(stream, body, Bytes::new(), Reason::CANCEL).await {
+    match send::send(stream, body).await {
         Ok(()) => Ok(()),
         Err(SendError::Content(error)) => Err(ExchangeError::Content(error)),
         // The response shows whether that is an error.

@@ -12,7 +12,7 @@ use hikyaku_core::explain::SubflowState;
 use hikyaku_units::Rate;
 use parking_lot::Mutex;
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::{SubflowFlight, info};
@@ -316,13 +316,26 @@ impl AsyncRead for MeteredIo {
         let stream = &self.0.stream;
         loop {
             ready!(stream.poll_read_ready(cx))?;
-            match stream.try_read(buf.initialize_unfilled()) {
-                Ok(n) => {
-                    buf.advance(n);
+            let into = buf.initialize_unfilled();
+            let (size, mut read) = (into.len(), 0);
+            // A read that brings less than there is room for has emptied the socket. The runtime hears
+            // so here, and waits for more, without another read that brings nothing.
+            let emptied = stream.try_io(Interest::READABLE, || {
+                read = rustix::io::read(stream, &mut *into)?;
+                match read {
+                    read if read > 0 && read < size => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                }
+            });
+            match emptied {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && read == 0 => {}
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                _ => {
+                    buf.advance(read);
                     return Poll::Ready(Ok(()));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) use quic::QuicMeter;
 use stall::Signal;
 use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
-pub(crate) use tracked::{Content, TrackedBody};
+pub(crate) use tracked::TrackedBody;
 
 /// Counts of MPTCP subflows that are gone: the kernel counts those that are there.
 #[derive(Clone, Copy, Debug, Default)]

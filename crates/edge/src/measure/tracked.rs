@@ -1,4 +1,4 @@
-//! Response bodies on TCP, followed until the transport has them.
+//! Response bodies of HTTP/1.1, followed until the transport has them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,46 +10,29 @@ use http_body::{Body as _, Frame, SizeHint};
 use super::{Ledger, Ticket};
 use hikyaku_content::{Body, BoxError};
 
-/// A response's body on TCP, which closes its exchange when the last byte is written.
+/// A response's body of HTTP/1.1, which closes its exchange when the last byte is written.
 ///
-/// That is later than when the last byte is *read* from the body: HTTP/2 may hold it
-/// back for flow control. So the ticket travels with the last bytes themselves, and the
-/// exchange is closed when the connection has written and dropped them.
+/// That is later than when the last byte is *read* from the body: hyper may hold it back for the
+/// socket. So the ticket travels with the last bytes themselves, and the exchange is closed when the
+/// connection has written and dropped them.
 #[derive(Debug)]
 pub(crate) struct TrackedBody {
     body: Body,
-    /// Of the body, read but not yet handed on.
-    rest: Bytes,
-    max_chunk: usize,
     ledger: Arc<Ledger>,
     ticket: Option<Ticket>,
 }
 
 impl TrackedBody {
-    /// Tracks `body`, which is handed on in chunks of at most `max_chunk` bytes.
-    pub(crate) fn new(body: Body, ticket: Ticket, max_chunk: usize) -> Self {
+    /// Tracks `body`.
+    pub(crate) fn new(body: Body, ticket: Ticket) -> Self {
         Self {
             body,
-            rest: Bytes::new(),
-            max_chunk,
             ledger: Arc::clone(ticket.ledger()),
             ticket: Some(ticket),
         }
     }
 
-    /// No content, to end with.
-    pub(crate) fn nothing(&self) -> Content {
-        Content {
-            bytes: Bytes::new(),
-            ledger: Arc::clone(&self.ledger),
-            last: None,
-        }
-    }
-
-    fn track(&mut self, mut bytes: Bytes) -> Content {
-        if bytes.len() > self.max_chunk {
-            self.rest = bytes.split_off(self.max_chunk);
-        }
+    fn track(&mut self, bytes: Bytes) -> Content {
         if let Some(ticket) = &mut self.ticket {
             ticket.sent(bytes.len());
         }
@@ -69,10 +52,6 @@ impl http_body::Body for TrackedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Content>, BoxError>>> {
-        if !self.rest.is_empty() {
-            let rest = std::mem::take(&mut self.rest);
-            return Poll::Ready(Some(Ok(Frame::data(self.track(rest)))));
-        }
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Some(ticket) = &mut self.ticket {
             ticket.waits(frame.is_pending());
@@ -103,18 +82,11 @@ impl http_body::Body for TrackedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = self.rest.len() as u64;
-        let body = self.body.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(body.lower() + rest);
-        if let Some(upper) = body.upper() {
-            hint.set_upper(upper + rest);
-        }
-        hint
+        self.body.size_hint()
     }
 }
 
@@ -187,21 +159,30 @@ mod tests {
     #[tokio::test]
     async fn an_exchange_ends_when_its_last_bytes_are_dropped() {
         let ledger = Arc::<Ledger>::default();
+        let frames = [4, 4, 2].map(|length| Ok::<_, BoxError>(Frame::data(vec![7; length].into())));
+        let stream = StreamBody::new(futures_util::stream::iter(frames));
+        let mut body = TrackedBody::new(Body::boxed(stream), ticket(&ledger));
+        let mut chunks = Vec::new();
+        while let Some(frame) = body.frame().await {
+            chunks.push(frame.unwrap().into_data().unwrap());
+        }
+        assert_eq!(ledger.content(), 0);
+        chunks[0].advance(3);
+        chunks[1].copy_to_slice(&mut [0; 4]);
+        assert_eq!(ledger.content(), 7, "what was taken of the chunks");
+        drop((body, chunks));
+        assert_eq!(ended(&ledger), [(true, 10)]);
+        assert_eq!(ledger.load(), Load::default());
+
         let body = Body::from(Bytes::from_static(&[7; 10]));
-        let mut body = TrackedBody::new(body, ticket(&ledger), 4);
+        let mut body = TrackedBody::new(body, ticket(&ledger));
         let mut chunks = Vec::new();
         while let Some(frame) = body.frame().await {
             chunks.push(frame.unwrap().into_data().unwrap());
         }
         drop(body);
-        let lengths: Vec<usize> = chunks.iter().map(Buf::remaining).collect();
-        assert_eq!(lengths, [4, 4, 2]);
         assert_eq!(ended(&ledger), [], "the last chunk is still to be written");
         assert_eq!(ledger.load().in_flight, 1);
-        assert_eq!(ledger.content(), 0);
-        chunks[0].advance(3);
-        chunks[1].copy_to_slice(&mut [0; 4]);
-        assert_eq!(ledger.content(), 7, "what was taken of the chunks");
         drop(chunks);
         assert_eq!(ended(&ledger), [(true, 10)]);
         assert_eq!(ledger.load(), Load::default());
@@ -213,11 +194,11 @@ mod tests {
         drop(ticket(&ledger));
         assert_eq!(ended(&ledger), [(false, 0)], "no response at all");
 
-        drop(TrackedBody::new(Body::empty(), ticket(&ledger), usize::MAX));
+        drop(TrackedBody::new(Body::empty(), ticket(&ledger)));
         assert_eq!(ended(&ledger), [(true, 0)], "nothing to send");
 
         let body = Body::from(Bytes::from_static(&[7; 10]));
-        drop(TrackedBody::new(body, ticket(&ledger), usize::MAX));
+        drop(TrackedBody::new(body, ticket(&ledger)));
         assert_eq!(ended(&ledger), [(false, 0)], "never read");
 
         let frames = [
@@ -225,7 +206,7 @@ mod tests {
             Err("broke off"),
         ];
         let broken = StreamBody::new(futures_util::stream::iter(frames));
-        let mut body = TrackedBody::new(Body::boxed(broken), ticket(&ledger), usize::MAX);
+        let mut body = TrackedBody::new(Body::boxed(broken), ticket(&ledger));
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
         drop(body);

@@ -1,216 +1,272 @@
 //! HTTP/2 over one connection (RFC 9113).
+//!
+//! The connection's task has the engine, the TLS stream and all responses. It reads, begins the
+//! responses that were asked for, goes on with those that were woken, and writes what there is.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+mod inbox;
+mod receive;
+mod stream;
+mod streams;
+mod upload;
+mod whole;
+mod windows;
+
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
-use h2::server::{Connection, Handshake, SendResponse};
-use h2::{Reason, RecvStream, SendStream};
-use http::{Method, Request, Response, header};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
+use bytes::Buf as _;
+use hikyaku_h2::connection::{Config, Connection, Shutdown};
+use hikyaku_h2::error::{Code, Error};
+use hikyaku_h2::output::Output;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Sleep;
 
-use super::calm::Calm;
-use super::head::{date, length_to_announce};
-use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
-use super::tls_io::FlushedByDriver;
+use super::tls_io::TlsIo;
 use super::turns::Slice;
-use super::{Answerer, Service, executor};
-use crate::ledger::Ticket;
-use crate::measure::{Content, MeteredIo, TrackedBody};
+use super::{Answerer, Service};
+use crate::clock;
+use crate::metrics::Refusal;
 use crate::uploads::{FIRST_WINDOW, stream_window};
-use hikyaku_content::HeaderSize;
-use hikyaku_content::{Body, BoxError, Http2Body, Interim, Protocol, RequestBody};
-use hikyaku_content::{SendError, send_http2};
+use hikyaku_content::{BoxError, HeaderSize};
+use inbox::{Inbox, Note, StreamWaker};
+use stream::{Stream, Wait};
+use streams::Streams;
+use windows::Windows;
 
-/// Bytes of a response that wait for one stream's client.
-const SEND_BUFFER: usize = 256 * 1024;
-/// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
-const CHUNK: usize = 16 * 1024 - 9;
-/// Stream errors of the client after which its connection ends (CVE-2023-44487).
-const STREAM_ERRORS: usize = 1024;
-
-type Io = Calm<FlushedByDriver<MeteredIo>>;
+/// Bytes that are taken from the engine at once: four full TLS records.
+const BATCH: usize = 64 * 1024;
 
 /// A connection.
-pub(super) struct Http2 {
+pub(super) struct Http2<T> {
     answerer: Arc<Answerer>,
-    state: State,
-    /// Window that streams shall have, where they do not have it yet.
-    stream_window: Option<u32>,
-    stopping: bool,
+    engine: Connection,
+    tls: TlsIo<T>,
+    /// Bytes that TLS has not taken.
+    output: Output,
+    streams: Streams,
+    inbox: Arc<Inbox>,
+    windows: Windows,
+    /// For the engine's timeout, if there is one.
+    timer: Option<Pin<Box<Sleep>>>,
+    slice: Slice,
+    /// The connection ends so, once the output is written.
+    end: Option<Result<(), Error>>,
 }
 
-// One for each connection, in a box.
-#[allow(clippy::large_enum_variant)]
-enum State {
-    Beginning(Handshake<Io, Content>),
-    Serving(Connection<Io, Content>),
-}
-
-impl Http2 {
-    /// Serves the client at the other end of `io`.
-    pub(super) fn new(io: Io, answerer: &Arc<Answerer>, service: &Service) -> Self {
+impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
+    /// Serves the client at the other end of `tls`.
+    pub(super) fn new(tls: TlsIo<T>, answerer: &Arc<Answerer>, service: &Service) -> Self {
         let header_size = HeaderSize::from(service.limits.header_size);
-        let mut settings = h2::server::Builder::new();
-        settings
-            .max_concurrent_streams(service.limits.streams)
-            .max_header_list_size(header_size.list_size())
-            .max_send_buffer_size(SEND_BUFFER)
-            .max_local_error_reset_streams(Some(STREAM_ERRORS))
-            .initial_window_size(stream_window(FIRST_WINDOW))
-            .initial_connection_window_size(FIRST_WINDOW);
-        if service.content.has_tunnels() {
-            settings.enable_connect_protocol();
-        }
+        let config = Config {
+            max_streams: service.limits.streams,
+            stream_window: stream_window(FIRST_WINDOW),
+            connection_window: FIRST_WINDOW,
+            max_section_size: header_size.list_size(),
+            connect_protocol: service.content.has_tunnels(),
+            ..Config::default()
+        };
         Self {
             answerer: Arc::clone(answerer),
-            state: State::Beginning(settings.handshake(io)),
-            stream_window: None,
-            stopping: false,
+            engine: Connection::server(config, clock::now()),
+            tls,
+            output: Output::new(),
+            streams: Streams::default(),
+            inbox: Arc::default(),
+            windows: Windows::default(),
+            timer: None,
+            slice: Slice::default(),
+            end: None,
         }
     }
-}
 
-impl DriveHttp for Http2 {
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        let this = &mut *self;
-        let mut slice = Slice::default();
+    fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inbox.register(cx);
+        self.fit_windows(cx);
         loop {
-            ready!(slice.poll(cx));
-            match &mut this.state {
-                State::Beginning(handshake) => {
-                    let mut connection = ready!(Pin::new(handshake).poll(cx))?;
-                    if this.stopping {
-                        connection.graceful_shutdown();
-                    }
-                    this.state = State::Serving(connection);
+            ready!(self.slice.poll(cx));
+            self.poll_timeout(cx);
+            if self.end.is_some() {
+                return self.poll_end(cx);
+            }
+            self.read_notes();
+            let read = self.poll_read(cx)?;
+            let written = self.poll_transmit(cx)?;
+            if let Poll::Ready(false) = read {
+                return Poll::Ready(Ok(()));
+            }
+            if self.engine.is_finished() {
+                self.end.get_or_insert(Ok(()));
+            } else if read.is_pending() && !self.inbox.has_notes() {
+                if written.is_ready() && self.streams.is_empty() {
+                    self.release_memory();
                 }
-                State::Serving(connection) => {
-                    if let Some(window) = this.answerer.conn.uploads.poll_changed(cx) {
-                        connection.set_target_window_size(window);
-                        this.stream_window = Some(stream_window(window));
-                    }
-                    // Refused while the client has former settings to acknowledge.
-                    if let Some(window) = this.stream_window
-                        && connection.set_initial_window_size(window).is_ok()
-                    {
-                        this.stream_window = None;
-                    }
-                    let Some(accepted) = ready!(connection.poll_accept(cx)) else {
-                        return Poll::Ready(Ok(()));
-                    };
-                    let (request, reply) = accepted?;
-                    let answering = Box::pin(answer(Arc::clone(&this.answerer), request, reply));
-                    if let Some(waiting) = executor::start(answering) {
-                        tokio::spawn(waiting);
-                    }
-                }
+                self.slice.pause();
+                return Poll::Pending;
             }
         }
     }
 
+    /// Gives memory back that an idle connection does not need.
+    fn release_memory(&mut self) {
+        self.engine.release_memory();
+        self.output.release_memory();
+        self.streams.clear();
+    }
+
+    /// Fits the windows for uploads to the client's path.
+    fn fit_windows(&mut self, cx: &Context<'_>) {
+        if let Some(window) = self.answerer.conn.uploads.poll_changed(cx) {
+            self.windows.widen(&mut self.engine, window, clock::now());
+        }
+    }
+
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) {
+        while let Some(deadline) = self.engine.poll_timeout() {
+            let deadline = deadline.into();
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+            if timer.deadline() != deadline {
+                timer.as_mut().reset(deadline);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            if let Err(error) = self.engine.handle_timeout(clock::now()) {
+                self.fail(error);
+            }
+        }
+        self.timer = None;
+    }
+
+    /// Ends the connection because of the client's fault.
+    fn fail(&mut self, error: Error) {
+        if error.code == Code::ENHANCE_YOUR_CALM {
+            self.answerer.conn.shared.metrics.on_refusal(Refusal::Flood);
+        }
+        self.streams.clear();
+        self.end = Some(Err(error));
+    }
+
+    /// Sends what there is, and closes.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        ready!(self.poll_transmit(cx))?;
+        ready!(Pin::new(&mut self.tls).poll_shutdown(cx))?;
+        Poll::Ready(match self.end.take() {
+            Some(Err(error)) => Err(error.into()),
+            _ => Ok(()),
+        })
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
+    fn read_notes(&mut self) {
+        let mut notes = Vec::new();
+        if !self.inbox.take(&mut notes) {
+            return;
+        }
+        for note in notes {
+            match note {
+                Note::Woken(stream) => self.go_on(stream),
+                Note::Read { stream, bytes } => self.on_read(stream, bytes),
+                Note::Dropped { stream, bytes } => self.on_dropped(stream, bytes),
+            }
+        }
+    }
+
+    /// Goes on with a response.
+    fn go_on(&mut self, id: u32) {
+        let Some(stream) = self.streams.get(id) else {
+            return;
+        };
+        if poll(stream, &mut self.engine, &self.inbox) == Wait::Nothing {
+            self.streams.remove(id);
+        }
+    }
+
+    /// Makes room for as much of the content as was read.
+    fn on_read(&mut self, id: u32, bytes: usize) {
+        let (engine, windows) = (&mut self.engine, &mut self.windows);
+        windows.on_read(engine, bytes);
+        if let Some(stream) = self.streams.get(id) {
+            windows.on_stream_read(engine, id, &mut stream.unclaimed, bytes);
+        }
+    }
+
+    /// Has the client send no more of a request.
+    fn on_dropped(&mut self, id: u32, bytes: usize) {
+        self.windows.on_read(&mut self.engine, bytes);
+        self.engine.stop_reading(id);
+        let Some(stream) = self.streams.get(id) else {
+            return;
+        };
+        stream.upload = None;
+        if stream.is_over() {
+            self.streams.remove(id);
+        }
+    }
+
+    /// Writes what there is; pending while the socket takes no more.
+    fn poll_transmit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if !self.tls.has_room() {
+                ready!(self.tls.poll_write_sealed(cx))?;
+            }
+            if self.output.is_empty() {
+                self.engine.poll_transmit(&mut self.output, BATCH);
+            }
+            if self.output.is_empty() {
+                self.on_sent();
+                if !self.engine.has_output() {
+                    return self.tls.poll_write_sealed(cx);
+                }
+                continue;
+            }
+            let content = self.output.remaining_content();
+            self.tls.seal(&mut self.output)?;
+            let taken = content - self.output.remaining_content();
+            self.answerer.conn.ledger.note_content(taken);
+            if !self.output.has_remaining() {
+                self.on_sent();
+            }
+        }
+    }
+
+    /// Goes on with responses whose content so far was sent, and ends those that are complete.
+    fn on_sent(&mut self) {
+        while let Some(sent) = self.engine.poll_sent() {
+            if !sent.is_complete {
+                self.go_on(sent.stream);
+            } else if let Some(stream) = self.streams.get(sent.stream) {
+                stream.complete();
+                if stream.is_over() {
+                    self.streams.remove(sent.stream);
+                }
+            }
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> DriveHttp for Http2<T> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.drive(cx)
+    }
+
     fn stop(mut self: Pin<&mut Self>) {
-        self.stopping = true;
-        if let State::Serving(connection) = &mut self.state {
-            connection.graceful_shutdown();
-        }
+        self.engine.shutdown(Shutdown::Announce, clock::now());
     }
 }
 
-/// Answers a request, unless the client gives it up.
-async fn answer(
-    answerer: Arc<Answerer>,
-    request: Request<RecvStream>,
-    mut reply: SendResponse<Content>,
-) {
-    if let Err(error) = try_answer(&answerer, request, &mut reply).await {
-        tracing::debug!("HTTP/2 response: {error}");
-    }
-}
-
-async fn try_answer(
-    answerer: &Answerer,
-    mut request: Request<RecvStream>,
-    reply: &mut SendResponse<Content>,
-) -> Result<(), h2::Error> {
-    let mut ticket = answerer.conn.ledger.open(&request);
-    let is_head = request.method() == Method::HEAD;
-    // RFC 8441 §5: a connection that was reset is a stream that is cancelled.
-    let broken_off = match *request.method() {
-        Method::CONNECT => Reason::CANCEL,
-        _ => Reason::INTERNAL_ERROR,
-    };
-    let protocol = request.extensions_mut().remove::<h2::ext::Protocol>();
-    Protocol::attach(
-        protocol.as_ref().map(h2::ext::Protocol::as_str),
-        &mut request,
-    );
-    let (head, stream) = request.into_parts();
-    let upload = Http2Body::of_request(stream, &head.headers).map_err(BoxError::from);
-    let request = Request::from_parts(head, RequestBody::new(upload));
-    // In a box, since it takes more memory than a response that waits for its client.
-    let response = Box::pin(respond_in_time(answerer, request, reply, &mut ticket)).await?;
-    let length = length_to_announce(&response).filter(|_| !is_head);
-    let (mut head, body) = response.into_parts();
-    if let Some(length) = length {
-        head.headers.insert(header::CONTENT_LENGTH, length.into());
-    }
-    head.headers.entry(header::DATE).or_insert_with(date);
-    let body = TrackedBody::new(body, ticket, CHUNK);
-    let is_end = body.is_end_stream();
-    match reply.send_response(Response::from_parts(head, ()), is_end) {
-        Ok(_) if is_end => Ok(()),
-        Ok(stream) => send(stream, body, broken_off).await,
-        Err(error) => {
-            reply.send_reset(Reason::INTERNAL_ERROR);
-            Err(error)
-        }
-    }
-}
-
-/// Waits for the response, and sends the interim ones before it, unless the client gives up.
-async fn respond_in_time(
-    answerer: &Answerer,
-    mut request: Request<RequestBody>,
-    reply: &mut SendResponse<Content>,
-    ticket: &mut Ticket,
-) -> Result<Response<Body>, h2::Error> {
-    let has_interim = answerer.site.service().content.has_interim_responses();
-    let (interim, heads) = has_interim.then(Interim::channel).unzip();
-    if let Some(interim) = interim {
-        request.extensions_mut().insert(interim);
-    }
-    let responding = pin!(answerer.respond(request, ticket));
-    let mut coming = Coming::new(heads, responding);
-    loop {
-        let mut next = pin!(coming.next());
-        let next = poll_fn(|cx| match next.as_mut().poll(cx) {
-            Poll::Ready(next) => Poll::Ready(Ok::<_, h2::Error>(next)),
-            Poll::Pending => reply.poll_reset(cx)?.map(|reason| Err(reason.into())),
-        });
-        match next.await? {
-            Next::Interim(head) => reply.send_informational(head)?,
-            Next::Response(response) => return Ok(response),
-        }
-    }
-}
-
-/// Sends content. Where it ends early the stream is reset with `broken_off`.
-async fn send(
-    stream: SendStream<Content>,
-    body: TrackedBody,
-    broken_off: Reason,
-) -> Result<(), h2::Error> {
-    let nothing = body.nothing();
-    match send_http2(stream, body, nothing, broken_off).await {
-        Ok(()) => Ok(()),
-        Err(SendError::Stopped(error)) => Err(error),
-        Err(SendError::Content(error)) => {
-            tracing::debug!("HTTP/2 response: its content ended early: {error}");
-            Ok(())
-        }
-    }
+/// Goes on with a response, which wakes the connection for its stream if it has to wait.
+fn poll(stream: &mut Stream, engine: &mut Connection, inbox: &Arc<Inbox>) -> Wait {
+    let id = stream.id;
+    let waker = stream
+        .waker
+        .get_or_insert_with(|| StreamWaker::new(id, Arc::clone(inbox)));
+    waker.rearm();
+    let waker = Waker::from(Arc::clone(waker));
+    stream.poll(engine, &mut Context::from_waker(&waker))
 }

@@ -1,7 +1,6 @@
 //! Serving connections: one service for HTTP/1.1, 2 and 3.
 
 mod body;
-mod calm;
 mod check;
 mod connection_ids;
 mod executor;

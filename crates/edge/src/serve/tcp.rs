@@ -23,12 +23,11 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::TaskTracker;
 
-use super::calm::Calm;
 use super::http2::Http2;
 use super::idle::IdleTimer;
 use super::interim::{Coming, InterimWriter, Next, WithInterim};
 use super::plain;
-use super::tls_io::{Flush, FlushedByDriver, TlsIo};
+use super::tls_io::TlsIo;
 use super::{Answerer, Service, Site};
 use crate::accept::AcceptFailures;
 use crate::budget::RESERVE;
@@ -106,9 +105,19 @@ async fn serve(
     site: Arc<Site>,
     admission: Admission,
 ) -> io::Result<()> {
-    // In a box, since it takes ten times the memory of what follows.
-    let secured = Box::pin(handshake(accepted, acceptor, &site)).await?;
-    Connection::open(secured, site, admission)?.run().await
+    // In boxes, since they take several times the memory of a connection that is served.
+    let connection = Box::pin(begin(accepted, acceptor, site, admission)).await?;
+    connection.run().await
+}
+
+async fn begin(
+    accepted: Accepted,
+    acceptor: TlsAcceptor,
+    site: Arc<Site>,
+    admission: Admission,
+) -> io::Result<Connection> {
+    let secured = handshake(accepted, acceptor, &site).await?;
+    Connection::open(secured, site, admission)
 }
 
 /// A connection after its handshake.
@@ -257,31 +266,21 @@ async fn answer(
         }
         None => answerer.respond(request, &mut ticket).await,
     };
-    Ok(response.map(|body| TrackedBody::new(body, ticket, usize::MAX)))
+    Ok(response.map(|body| TrackedBody::new(body, ticket)))
 }
 
-/// Begins HTTP over `tls`, and returns it with what flushes HTTP/2.
-fn drive(
-    tls: TlsIo<MeteredIo>,
-    conn: Arc<Conn>,
-    site: Arc<Site>,
-    service: &Service,
-) -> (Driving, Option<Flush<MeteredIo>>) {
+/// Begins HTTP over `tls`.
+fn drive(tls: TlsIo<MeteredIo>, conn: Arc<Conn>, site: Arc<Site>, service: &Service) -> Driving {
     let answerer = Arc::new(Answerer { conn, site });
-    if answerer.conn.peer.version != Version::H2 {
-        return (http1(tls, &answerer, service), None);
+    match answerer.conn.peer.version {
+        Version::H2 => Box::pin(Http2::new(tls, &answerer, service)),
+        _ => http1(tls, &answerer, service),
     }
-    let (tls, flush) = FlushedByDriver::new(tls);
-    let tls = Calm::new(tls, Arc::clone(&answerer.conn.shared));
-    let http: Driving = Box::pin(Http2::new(tls, &answerer, service));
-    (http, Some(flush))
 }
 
 /// A connection, its meter, and the timers that end it.
 struct Connection {
     http: Driving,
-    /// For HTTP/2.
-    flush: Option<Flush<MeteredIo>>,
     meter: TcpMeter,
     idle: IdleTimer,
     linger: Duration,
@@ -323,10 +322,9 @@ impl Connection {
         let tls = TlsIo::new(tls, account, Arc::clone(&place));
         let meter = TcpMeter::new(Arc::clone(&conn), socket, service.terms());
         let stop = site.stop.clone();
-        let (http, flush) = drive(tls, Arc::clone(&conn), site, &service);
+        let http = drive(tls, Arc::clone(&conn), site, &service);
         Ok(Self {
             http,
-            flush,
             meter,
             idle: IdleTimer::new(service.timeouts.idle),
             linger: service.timeouts.linger,
@@ -339,9 +337,13 @@ impl Connection {
 
     async fn run(mut self) -> io::Result<()> {
         let result = poll_fn(|cx| self.poll(cx)).await;
+        Box::pin(self.close()).await;
+        result
+    }
+
+    async fn close(self) {
         // HTTP goes first: it closes the exchanges that are still open.
         drop(self.http);
-        drop(self.flush);
         let stalled = self.meter.is_stalled();
         let (socket, meter) = (Arc::clone(self.meter.socket()), self.meter.close());
         let linger = async {
@@ -351,7 +353,6 @@ impl Connection {
             }
         };
         tokio::join!(meter, linger);
-        result
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -363,11 +364,6 @@ impl Connection {
         }
         if let Poll::Ready(result) = self.http.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(io::Error::other));
-        }
-        if let Some(flush) = &self.flush
-            && let Poll::Ready(Err(error)) = flush.poll(cx)
-        {
-            return Poll::Ready(Err(error));
         }
         self.meter.poll(cx);
         if self.meter.is_stalled() {

@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
-use parking_lot::Mutex;
+use bytes::{Buf, BytesMut};
 use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
@@ -21,12 +20,14 @@ const SMALL: usize = 4096;
 const RECORD: usize = 16 * 1024;
 /// Encrypted bytes that make a system call worth it.
 const WORTH_WRITING: usize = 4 * RECORD;
+/// Pieces of content that are encrypted together.
+const SLICES: usize = 128;
 
 /// An established TLS connection.
 ///
-/// HTTP/2 writes each frame by itself. tokio-rustls would make a record and a system call
-/// of each; here small writes share records, and records share system calls, until the
-/// flush.
+/// tokio-rustls would make a record and a system call of each write. Here small writes share records,
+/// and records share system calls, until the flush. HTTP/2 gathers its output itself: it encrypts by
+/// [`TlsIo::seal`], and reads by [`TlsIo::poll_decrypt`].
 #[derive(Debug)]
 pub(super) struct TlsIo<T> {
     io: T,
@@ -62,6 +63,62 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
         }
     }
 
+    /// Whether encrypted bytes wait for the client.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Whether so few encrypted bytes wait that more may join them.
+    pub(super) const fn has_room(&self) -> bool {
+        self.pending < WORTH_WRITING
+    }
+
+    /// Encrypts as much of `content` as there is room for.
+    pub(super) fn seal(&mut self, content: &mut impl Buf) -> io::Result<()> {
+        while content.has_remaining() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = content.chunks_vectored(&mut slices);
+            let taken = self.tls.writer().write_vectored(&slices[..count])?;
+            if taken == 0 {
+                break;
+            }
+            self.pending += taken;
+            content.advance(taken);
+        }
+        Ok(())
+    }
+
+    /// Decrypts the bytes that one read brings, and appends them to `into`; `false` at the
+    /// connection's end.
+    pub(super) fn poll_decrypt(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut Vec<u8>,
+    ) -> Poll<io::Result<bool>> {
+        loop {
+            let mut reader = self.tls.reader();
+            match reader.fill_buf() {
+                Ok([]) => return Poll::Ready(Ok(!into.is_empty())),
+                Ok(content) => {
+                    let length = content.len();
+                    into.extend_from_slice(content);
+                    reader.consume(length);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // As for AsyncRead.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(!into.is_empty()));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            if !into.is_empty() {
+                return Poll::Ready(Ok(true));
+            }
+            ready!(self.poll_read_sealed(cx))?;
+        }
+    }
+
     /// Encrypts the gathered bytes.
     fn seal_gathered(&mut self) -> io::Result<()> {
         if self.gathered.is_empty() {
@@ -74,7 +131,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     }
 
     /// Writes ciphertext until there is none left; while it waits, the account has no room.
-    fn poll_write_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_write_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let written = self.poll_write_all(cx);
         self.set_blocked(written.is_pending());
         written
@@ -218,70 +275,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsIo<T> {
         }
         ready!(self.poll_write_sealed(cx))?;
         Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-}
-
-/// A TLS connection that its driver flushes, after all that was to be written is.
-///
-/// `h2` flushes after every DATA frame, though it may have more.
-#[derive(Debug)]
-pub(super) struct FlushedByDriver<T>(Arc<Mutex<TlsIo<T>>>);
-
-impl<T: AsyncRead + AsyncWrite + Unpin> FlushedByDriver<T> {
-    pub(super) fn new(tls: TlsIo<T>) -> (Self, Flush<T>) {
-        let tls = Arc::new(Mutex::new(tls));
-        (Self(Arc::clone(&tls)), Flush(tls))
-    }
-}
-
-/// The driver's end of a [`FlushedByDriver`].
-#[derive(Debug)]
-pub(super) struct Flush<T>(Arc<Mutex<TlsIo<T>>>);
-
-impl<T: AsyncRead + AsyncWrite + Unpin> Flush<T> {
-    /// Flushes; pending, the task is woken when the socket takes more.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.lock()).poll_flush(cx)
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for FlushedByDriver<T> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.lock()).poll_read(cx, buf)
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for FlushedByDriver<T> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0.lock()).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0.lock()).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.lock()).poll_shutdown(cx)
     }
 }
 

@@ -19,10 +19,10 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("netsim", &["units"]),
     ("congestion", &["units"]),
     ("h3-quinn", &["h3"]),
-    ("content", &["h3", "tls", "units"]),
+    ("content", &["h2", "h3", "tls", "units"]),
     (
         "edge",
-        &["congestion", "content", "core", "h3-quinn", "units"],
+        &["congestion", "content", "core", "h2", "h3-quinn", "units"],
     ),
     ("client", &["h3-quinn", "tls"]),
     ("emulator", &["netsim", "units"]),

@@ -1,16 +1,16 @@
-//! Sending content of requests and of responses over HTTP/2.
+//! Sending content of requests over HTTP/2.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Buf;
+use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::Body;
 
 /// An error that ends the sending of a message's content.
 #[derive(Debug)]
-pub enum SendError<E> {
+pub(super) enum SendError<E> {
     /// The peer wants no more of it, or the connection is over.
     Stopped(h2::Error),
     /// The content itself ended early. The stream is reset.
@@ -25,15 +25,11 @@ impl<E> From<h2::Error> for SendError<E> {
 
 /// Sends `body` over `stream`, no faster than the peer takes it (RFC 9113 §5.2).
 ///
-/// `nothing` is empty content, which ends a body that does not know its end beforehand.
-///
 /// # Errors
-/// If the peer stops it, or if `body` fails. The stream is then reset with `broken_off`.
-pub async fn send_http2<B: Body>(
-    mut stream: SendStream<B::Data>,
+/// If the peer stops it, or if `body` fails. The stream is then reset with CANCEL.
+pub(super) async fn send<B: Body<Data = Bytes>>(
+    mut stream: SendStream<Bytes>,
     body: B,
-    nothing: B::Data,
-    broken_off: Reason,
 ) -> Result<(), SendError<B::Error>> {
     let mut body = pin!(body);
     loop {
@@ -44,15 +40,15 @@ pub async fn send_http2<B: Body>(
         let frame = match frame.await? {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
-                stream.send_reset(broken_off);
+                stream.send_reset(Reason::CANCEL);
                 return Err(SendError::Content(error));
             }
-            None => return Ok(stream.send_data(nothing, true)?),
+            None => return Ok(stream.send_data(Bytes::new(), true)?),
         };
         match frame.into_data() {
             Ok(data) => {
                 let is_end = body.is_end_stream();
-                if data.has_remaining() {
+                if !data.is_empty() {
                     poll_fn(|cx| poll_room(&mut stream, cx)).await?;
                 }
                 stream.send_data(data, is_end)?;
@@ -71,7 +67,7 @@ pub async fn send_http2<B: Body>(
 }
 
 /// Fails when the peer wants no more of a message.
-fn poll_alive<D: Buf>(stream: &mut SendStream<D>, cx: &mut Context<'_>) -> Result<(), h2::Error> {
+fn poll_alive(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Result<(), h2::Error> {
     match stream.poll_reset(cx)? {
         Poll::Ready(reason) => Err(reason.into()),
         Poll::Pending => Ok(()),
@@ -80,10 +76,7 @@ fn poll_alive<D: Buf>(stream: &mut SendStream<D>, cx: &mut Context<'_>) -> Resul
 
 /// Waits until the peer takes at least a byte. The rest of the data then waits for capacity: asking
 /// for more would keep it from the other streams.
-fn poll_room<D: Buf>(
-    stream: &mut SendStream<D>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), h2::Error>> {
+fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
     poll_alive(stream, cx)?;
     stream.reserve_capacity(1);
     while stream.capacity() == 0 {
