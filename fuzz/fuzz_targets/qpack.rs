@@ -56,7 +56,7 @@ fn decode(
         for (_, decoded) in &seen {
             match decoded {
                 Ok(Decoded::Fields(fields)) => {
-                    assert!(fields.iter().map(size).sum::<u64>() <= MAX_SECTION);
+                    assert!(fields.iter().map(line_size).sum::<u64>() <= MAX_SECTION);
                 }
                 Ok(_) => {}
                 Err(_) => return seen,
@@ -113,7 +113,7 @@ fn encode(config: DecoderConfig, events: &[u8]) {
 }
 
 /// The size of a line for the limit of a section (RFC 9114 §4.2.2).
-fn size(field: FieldRef<'_>) -> u64 {
+fn line_size(field: FieldRef<'_>) -> u64 {
     (field.name.len() + field.value.len() + 32) as u64
 }
 
