@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test test-long soak check coverage bench-edge bench-uploads fuzz model dist clean
+.PHONY: help run test test-long soak check coverage bench bench-uploads fuzz model dist clean
 
 help:
 	@echo 'make run            serve the sample site on https://localhost:8443'
@@ -11,7 +11,7 @@ help:
 	@echo '                    (HIKYAKU_SOAK=600 for ten minutes)'
 	@echo 'make check          formatting, lints, arrows, documentation, prose, dependencies'
 	@echo 'make coverage       the share of lines that the Rust tests run'
-	@echo 'make bench-edge     what the edge server costs, beside nginx'
+	@echo 'make bench          what the edge server costs, beside other servers and builds'
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
 	@echo 'make fuzz           feed the parsers what nobody would write, a minute each'
 	@echo 'make model          measure and fit models/default.json anew (root)'
@@ -37,8 +37,8 @@ check:
 coverage:
 	@bash scripts/coverage.sh $(ARGS)
 
-bench-edge:
-	@bash scripts/bench-edge.sh $(ARGS)
+bench:
+	@bash scripts/bench.sh $(ARGS)
 
 bench-uploads:
 	@bash scripts/bench-uploads.sh $(ARGS)

@@ -30,6 +30,7 @@ step build/tools/actionlint
 step bash scripts/bpf.sh check
 step bash scripts/egress.sh check
 step go -C crates/cli/tests/foreign/go vet ./...
+step go -C crates/xtask/client vet ./...
 step cargo deny --log-level error --locked check bans licenses sources
 # The advisories are in a git repository, which some networks do not reach. A check that did not
 # run must not look like one that passed.

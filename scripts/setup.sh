@@ -36,7 +36,20 @@ readonly BPF=(
 readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
 # For the checkers of prose and spelling, which Debian lacks: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
-readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
+# Clients and servers; scripts/peers.sh builds the others.
+readonly BENCH=(
+    curl:curl
+    h2load:nghttp2-client
+    gtlsclient:ngtcp2-client
+    haproxy:haproxy
+    h2o:h2o
+    # For a namespace.
+    ip:iproute2
+    unshare:util-linux
+    # Of nginx.
+    /usr/include/openssl/ssl.h:libssl-dev
+    /usr/include/zlib.h:zlib1g-dev
+)
 readonly TESTS=(
     chromium:chromium
     curl:curl
@@ -219,6 +232,8 @@ main() {
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
     [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
+    [[ $1 != test ]] || bash scripts/peers.sh client
+    [[ $1 != bench ]] || bash scripts/peers.sh
 }
 
 main "$@"

@@ -63,6 +63,7 @@ bash scripts/egress.sh build || status=$?
 rust || status=$?
 step "Go"
 bash scripts/egress.sh "$GO" 2>&1 | tee -a "$LOG" || status=$?
+[[ $GO != test ]] || go -C crates/xtask/client test ./... || status=$?
 step "kernel programs"
 # The objects of kernel programs are committed; they must match their sources.
 bash scripts/bpf.sh check || status=$?

@@ -7,8 +7,7 @@
 
 mod arrows;
 mod attack;
-mod bench_edge;
-mod idle;
+mod bench;
 #[cfg(test)]
 mod where_is;
 
@@ -29,17 +28,14 @@ enum Task {
     /// Attacks servers on loopback, and reports their memory, CPU time and an honest client's
     /// waiting time.
     Attack(attack::Args),
-    /// Measures the cost of the edge server, beside nginx.
-    BenchEdge(bench_edge::Args),
-    /// Holds idle connections open until standard input ends.
-    Idle(idle::Args),
+    /// Measures the cost of the edge server, beside other servers and builds.
+    Bench(bench::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Arrows => arrows::run(),
         Task::Attack(args) => attack::run(&args),
-        Task::BenchEdge(args) => bench_edge::run(args),
-        Task::Idle(args) => idle::run(&args),
+        Task::Bench(args) => bench::run(&args),
     }
 }

@@ -35,7 +35,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
         "cli",
         &["client", "core", "edge", "emulator", "lab", "units"],
     ),
-    ("xtask", &["h3-quinn", "testkit", "tls"]),
+    ("xtask", &["testkit", "tls"]),
 ];
 
 /// Which crate uses which, without the dependencies of tests.

@@ -5,12 +5,14 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Set by Ctrl-C or SIGTERM. Waiting functions then return, and owners end their processes.
 #[derive(Debug, Default)]
@@ -37,6 +39,52 @@ impl Stop {
     }
 }
 
+/// On Ctrl-C and SIGTERM, ends processes and removes files in order.
+pub(super) fn stop_on_signal() -> Result<Arc<Stop>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    // Registered before this returns, so that no signal finds the default action.
+    let (mut interrupt, mut terminate) = {
+        let _context = runtime.enter();
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        )
+    };
+    thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        stopped.set();
+    });
+    Ok(stop)
+}
+
+/// Raises the limit of descriptors for this program and its children, as far as it may.
+pub(super) fn raise_file_limit() {
+    const WANTED: u64 = 100_000;
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: Some(WANTED),
+        maximum: limit.maximum.map(|maximum| maximum.max(WANTED)),
+    };
+    let allowed = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if setrlimit(Resource::Nofile, all).is_err() {
+        // A client or server that needs more says so.
+        let _ = setrlimit(Resource::Nofile, allowed);
+    }
+}
+
 /// A child process; ends with its owner.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -52,29 +100,20 @@ const POLL: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Process {
-    /// Starts `program` on one CPU, with its standard error in a file of `directory`.
+    /// Starts `command` on `cpus`, with its standard error in a file of `directory`.
     ///
     /// It gets its own process group, so that Ctrl-C on a terminal reaches the benchmark alone. The
     /// benchmark then ends its processes in order.
-    pub(super) fn start(
-        program: &Path,
-        cpu: usize,
-        directory: &Path,
-        prepare: impl FnOnce(&mut Command),
-    ) -> Result<Self> {
-        let name = program.file_name().unwrap_or_default();
+    pub(super) fn start(mut command: Command, cpus: &[usize], directory: &Path) -> Result<Self> {
+        let name = Path::new(command.get_program())
+            .file_name()
+            .unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let log = directory.join(format!("{name}.stderr"));
         let file = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        // taskset replaces itself by the program, so that the process is the program's.
-        let mut command = Command::new("taskset");
-        command.args(["-c", &cpu.to_string()]).arg(program);
-        prepare(&mut command);
-        let child = command
-            .stderr(file)
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("starting {name}"))?;
+        command.stderr(file).process_group(0);
+        let spawn = || command.spawn();
+        let child = on_cpus(cpus, spawn)?.with_context(|| format!("starting {name}"))?;
         Ok(Self { child, name, log })
     }
 
@@ -119,17 +158,28 @@ impl Drop for Process {
     }
 }
 
-/// Runs `program` on one CPU to its end and returns its standard output.
+/// Calls `spawn` on `cpus` alone, which the child inherits.
+fn on_cpus<T>(cpus: &[usize], spawn: impl FnOnce() -> T) -> Result<T> {
+    let before = sched_getaffinity(None).context("reading this program's CPUs")?;
+    let mut chosen = CpuSet::new();
+    for &cpu in cpus {
+        chosen.set(cpu);
+    }
+    sched_setaffinity(None, &chosen).with_context(|| format!("choosing CPUs {cpus:?}"))?;
+    let result = spawn();
+    sched_setaffinity(None, &before).context("taking this program's CPUs again")?;
+    Ok(result)
+}
+
+/// Runs `command` to its end on `cpu`, and returns its standard output.
 pub(super) fn output(
-    program: &Path,
+    mut command: Command,
     cpu: usize,
     directory: &Path,
-    arguments: &[String],
     stop: &Stop,
 ) -> Result<String> {
-    let mut process = Process::start(program, cpu, directory, |command| {
-        command.args(arguments).stdout(Stdio::piped());
-    })?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = Process::start(command, &[cpu], directory)?;
     let stdout = process.child.stdout.take();
     let mut stdout = stdout.context("it has no standard output")?;
     // A full pipe would halt the program.
@@ -146,9 +196,8 @@ pub(super) fn output(
     let text = reader.join().ok().context("reading its output")??;
     ensure!(
         status.success(),
-        "{} {} ended with {status}: {} {}",
+        "{} ended with {status}: {} {}",
         process.name,
-        arguments.join(" "),
         text.trim(),
         process.last_words()
     );
