@@ -244,7 +244,7 @@ type Session struct {
 	Since time.Time `json:"since"`
 	// EndOfRIB: the neighbour has sent all that it had when the session came up.
 	EndOfRIB bool `json:"end_of_rib"`
-	// Routes that it has sent and not withdrawn.
+	// Routes that it has sent and not withdrawn; of a router those of all peers.
 	Routes Routes `json:"routes"`
 	// Ends counts how often it has ended.
 	Ends Ends `json:"ends"`
@@ -277,6 +277,11 @@ type Ends struct {
 	Connection uint64 `json:"connection"`
 	// Local: the agent ended it otherwise, as with a reflector that does not read.
 	Local uint64 `json:"local"`
+}
+
+// Total is the number of all ends.
+func (e Ends) Total() uint64 {
+	return e.HoldTimer + e.UpdateError + e.MessageError + e.Notification + e.Connection + e.Local
 }
 
 // Faults counts malformed path attributes since the agent started, by what becomes of

@@ -68,11 +68,18 @@ func TestRoutesByAddPath(t *testing.T) {
 			if prefs, path := l.attributes(); prefs != "110 120" || path != "64601 65601" {
 				t.Errorf("the server has the routes with LOCAL_PREF %s and the first with AS path %s", prefs, path)
 			}
+			l.expectRouter(api.Router{Name: "router", Kind: api.RouterAddPath, Routes: api.Routes{IPv6: 3}}, 2, 1)
+			if s := l.borderSession("router"); s.Routes != (api.Routes{IPv6: 3}) {
+				t.Errorf("the router's session has the routes %+v", s.Routes)
+			}
 			l.command(0, "withdraw 2001:db8:d::/48")
 			l.eventually("a route less", func() bool { return l.reached(0) == 1 })
 			l.command(1, "withdraw "+clientPrefix)
 			l.eventually("a path without routes is down", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
 			l.sessionSays(path(1), "router router sends no route with next hop 2001:db8:a2::1")
+			if p := l.router("router").Peers[1]; p.State != api.RouterPeerDown || p.Routes != (api.Routes{}) {
+				t.Errorf("the router's peer without routes is %+v", p)
+			}
 			l.command(1, "announce "+clientPrefix)
 			l.eventually("the client answers again", func() bool { return l.ping(epe(1)) })
 		})
