@@ -138,7 +138,7 @@ func (s *Station) ended(r *router, why error) {
 	kept.ends++
 }
 
-// note says what is wrong with a peer that a router reports, empty for nothing.
+// note says the fault of a peer that a router reports, empty for nothing.
 func (s *Station) note(k key, r *router, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
