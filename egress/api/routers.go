@@ -68,7 +68,7 @@ type RouterPeer struct {
 	Address netip.Addr      `json:"address"`
 	ASN     uint32          `json:"asn"`
 	State   RouterPeerState `json:"state"`
-	// Reason for the state, and what is wrong with a peer that is up, a sentence; else absent.
+	// Reason for the state, and the fault of a peer that is up, a sentence; else absent.
 	Reason string `json:"reason,omitempty"`
 	// Routes that the agent has of it from the router, those that the import policy refuses
 	// among them.

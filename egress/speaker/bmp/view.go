@@ -28,7 +28,7 @@ type PeerView struct {
 	Address netip.Addr
 	AS      uint32
 	State   PeerState
-	// Reason for the state; also what is wrong with a peer that is up; else empty.
+	// Reason for the state; also the fault of a peer that is up; else empty.
 	Reason string
 }
 
@@ -60,7 +60,7 @@ type record struct {
 // account is what a router says of a peer. The station's lock guards it.
 type account struct {
 	up bool
-	// note is why it is down, or what is wrong.
+	// note is why it is down, or its fault.
 	note string
 }
 
