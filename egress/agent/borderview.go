@@ -49,7 +49,14 @@ func (b *Border) lookup(client netip.Prefix) api.Lookup {
 
 func (b *Border) rpkiCaches() []api.RPKICache { return b.caches.states() }
 
-func (b *Border) routes(s api.Session) api.Routes {
+func (b *Border) routes(s api.Session) (all api.Routes) {
+	if views, speaks := b.bgp.(routerViews); speaks && s.Kind == kindRouter {
+		for _, n := range views.PathCounts(s.Name).Peers {
+			all.IPv6 += n.IPv6
+			all.IPv4 += n.IPv4
+		}
+		return all
+	}
 	v, _ := b.planner.View(s.Name)
 	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
 }

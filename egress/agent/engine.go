@@ -81,6 +81,8 @@ type role interface {
 	imports(*api.Session)
 	// caches are the states of the RPKI caches.
 	rpkiCaches() []api.RPKICache
+	// routers are those that hand on routes of peers.
+	routers() []api.Router
 	problems() []string
 
 	// work does the next steps of one part.

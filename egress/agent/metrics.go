@@ -15,7 +15,7 @@ import (
 // metrics is the Prometheus view of the agent.
 func (e *engine) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{e}, health{e}, collectors.NewGoCollector(),
+	registry.MustRegister(collector{e}, health{e}, routerMetrics{e}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

@@ -80,6 +80,7 @@ func metricNames() []string {
 	descriptions := make(chan *prometheus.Desc, 100)
 	collector{}.Describe(descriptions)
 	health{}.Describe(descriptions)
+	routerMetrics{}.Describe(descriptions)
 	close(descriptions)
 	var names []string
 	for d := range descriptions {

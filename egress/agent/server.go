@@ -274,6 +274,7 @@ func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 // routes are those of all paths together: the routes of several reflectors are merged.
 func (s *Server) imports(*api.Session)        {}
 func (s *Server) rpkiCaches() []api.RPKICache { return nil }
+func (s *Server) routers() []api.Router       { return nil }
 
 func (s *Server) routes(api.Session) api.Routes {
 	var sum api.Routes

@@ -22,6 +22,7 @@ func (noRoutes) routes(api.Session) api.Routes { return api.Routes{} }
 func (noRoutes) paths() []api.Path             { return nil }
 func (noRoutes) imports(*api.Session)          {}
 func (noRoutes) rpkiCaches() []api.RPKICache   { return nil }
+func (noRoutes) routers() []api.Router         { return nil }
 
 func TestFaultsAndEndsAreCounted(t *testing.T) {
 	e := &engine{role: noRoutes{}, sessions: newSessions(&config.Common{}, time.Unix(0, 0))}

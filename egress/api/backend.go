@@ -24,6 +24,8 @@ type Backend interface {
 	Status(ctx context.Context) (Status, error)
 	Paths(ctx context.Context) ([]Path, error)
 	Sessions(ctx context.Context) ([]Session, error)
+	// Routers returns the routers that hand on the routes of egress peers.
+	Routers(ctx context.Context) ([]Router, error)
 	// Lookup returns the paths that reach all of a prefix, whose host bits are clear.
 	Lookup(ctx context.Context, client netip.Prefix) (Lookup, error)
 	// SetDrain drains a path, or ends that where drain is nil. It returns when

@@ -74,6 +74,19 @@ func (f *fake) Sessions(context.Context) ([]Session, error) {
 	}, f.broken
 }
 
+func (f *fake) Routers(context.Context) ([]Router, error) {
+	peer := netip.MustParseAddr("2001:db8:a::1")
+	return []Router{
+		{Name: "192.0.2.1", Kind: RouterBMP, Address: netip.MustParseAddr("192.0.2.1"), Up: true, Since: start, Description: "border1",
+			Ends: 1, LastError: "it closed the connection", Routes: Routes{IPv6: 2},
+			Peers: []RouterPeer{
+				{Name: "transit-a", Address: peer, ASN: 64496, State: RouterPeerUp, Routes: Routes{IPv6: 2}},
+				{Address: peer.Next(), ASN: 64497, State: RouterPeerUnused, Reason: "it is not configured"},
+			}, Refused: []Refused{{Reason: "martian", Routes: 2, Total: 3}}},
+		{Name: "rr3", Kind: RouterAddPath, Address: netip.MustParseAddr("2001:db8::54"), Since: start, Error: "connection refused"},
+	}, f.broken
+}
+
 func (f *fake) Lookup(_ context.Context, client netip.Prefix) (Lookup, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

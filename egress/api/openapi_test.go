@@ -86,6 +86,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
 		"Reloaded": Reloaded{}, "Peer": Peer{}, "PeerList": PeerList{}, "Route": Route{}, "RouteList": RouteList{}, "ConnectionList": ConnectionList{},
 		"ManagedConnection": ManagedConnection{}, "ManagedSubflow": ManagedSubflow{}, "Explanation": Explanation{},
+		"Router": Router{}, "RouterPeer": RouterPeer{}, "RouterList": RouterList{},
 		"PlainWay": PlainWay{}, "PathExplanation": PathExplanation{},
 	}
 	requests := map[string]any{

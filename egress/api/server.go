@@ -64,6 +64,7 @@ func NewServer(backend Backend, hub *Hub, options Options) *Server {
 	s.handle("PUT /v1/paths/{name}/drain", s.drain)
 	s.handle("DELETE /v1/paths/{name}/drain", s.undrain)
 	s.handle("GET /v1/sessions", s.sessions)
+	s.handle("GET /v1/routers", s.routers)
 	s.handle("GET /v1/lookup", s.lookup)
 	s.handle("POST /v1/lookup", s.lookups)
 	s.handle("GET /v1/policies", s.policies)

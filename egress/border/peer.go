@@ -61,6 +61,7 @@ type peer struct {
 type counts struct {
 	ipv6, ipv4 int // used
 	received   int // also those that are refused and kept
+	received4  int // those of IPv4 among them
 	defaults   int // of those
 	origins    Origins
 }
@@ -158,6 +159,9 @@ func (p *peer) tally(prefix netip.Prefix, r route, n int) {
 	}
 	if p.count.received += n; prefix.Bits() == 0 {
 		p.count.defaults += n
+	}
+	if prefix.Addr().Is4() {
+		p.count.received4 += n
 	}
 	if r.verdict.Refuses() {
 		p.now[r.verdict.Reason()] += n

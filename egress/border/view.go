@@ -23,6 +23,8 @@ type View struct {
 	Open bool
 	// IPv6 and IPv4 count the prefixes that the peer advertises.
 	IPv6, IPv4 int
+	// Received counts also those that are refused and kept.
+	Received Received
 	// Refused has the routes that the import policy refuses.
 	Refused []Refused
 	// Origins of the prefixes by the RPKI.
@@ -30,6 +32,9 @@ type View struct {
 	// Problems that an operator should know of, as sentences.
 	Problems []string
 }
+
+// Received counts routes by family.
+type Received struct{ IPv6, IPv4 int }
 
 // View returns the state of a peer.
 func (p *Planner) View(name string) (View, bool) {
@@ -41,6 +46,7 @@ func (p *Planner) View(name string) (View, bool) {
 		Config: state.config, Usable: state.usable(), Draining: state.drain, Open: state.sid == open,
 		IPv6: state.count.ipv6, IPv4: state.count.ipv4, Reason: state.reason,
 	}
+	v.Received = Received{IPv6: state.count.received - state.count.received4, IPv4: state.count.received4}
 	if state.failed != nil {
 		v.Reason = state.failed.Error()
 		v.Problems = append(v.Problems, fmt.Sprintf("peer %s: %s", name, v.Reason))

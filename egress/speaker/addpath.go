@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hikyaku/egress/speaker/addpath"
+	"hikyaku/egress/speaker/bmp"
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/wire"
 )
@@ -170,3 +171,13 @@ func (s *Speaker) requestPaths() {
 func (d *dispatcher) pausePaths(ctx context.Context, n Neighbor, reason string) {
 	d.applyPaths(ctx, d.paths.Pause(n.Name), session.End{Cause: EndLocal, Reason: reason})
 }
+
+// PathCounts are the numbers of the paths that a router with ADD-PATH sends of egress peers.
+func (s *Speaker) PathCounts(router string) addpath.Counts { return s.dispatcher.paths.Counts(router) }
+
+// PathsPaused reports whether the paths of an egress peer are left out, see
+// [Speaker.EndSession].
+func (s *Speaker) PathsPaused(peer string) bool { return s.dispatcher.paths.Paused(peer) }
+
+// MonitoredRouters are the states of the routers that report by BMP.
+func (s *Speaker) MonitoredRouters() []bmp.View { return s.station.Routers() }

@@ -68,11 +68,18 @@ func TestRoutesByAddPath(t *testing.T) {
 			if prefs, path := l.attributes(); prefs != "110 120" || path != "64601 65601" {
 				t.Errorf("the server has the routes with LOCAL_PREF %s and the first with AS path %s", prefs, path)
 			}
+			l.expectRouter(api.Router{Name: "router", Kind: api.RouterAddPath, Routes: api.Routes{IPv6: 3}}, 2, 1)
+			if s := l.borderSession("router"); s.Routes != (api.Routes{IPv6: 3}) {
+				t.Errorf("the router's session has the routes %+v", s.Routes)
+			}
 			l.command(0, "withdraw 2001:db8:d::/48")
 			l.eventually("a route less", func() bool { return l.reached(0) == 1 })
 			l.command(1, "withdraw "+clientPrefix)
 			l.eventually("a path without routes is down", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
 			l.sessionSays(path(1), "router router sends no route with next hop 2001:db8:a2::1")
+			if p := l.router("router").Peers[1]; p.State != api.RouterPeerDown || p.Routes != (api.Routes{}) {
+				t.Errorf("the router's peer without routes is %+v", p)
+			}
 			l.command(1, "announce "+clientPrefix)
 			l.eventually("the client answers again", func() bool { return l.ping(epe(1)) })
 		})
@@ -98,6 +105,9 @@ func TestNextHopSelfTowardsTheAgent(t *testing.T) {
 	l.sessionSays("router", "up")
 	for n := range l.transits {
 		l.sessionSays(path(n), "it has routes with an own router as next hop ("+daemonAddr+"), which hides their peer")
+	}
+	if r := l.router("router").Refused; len(r) != 1 || r[0].Reason != "no_peer" || r[0].Routes < 2 {
+		t.Errorf("the router's routes of no peer are counted as %+v", r)
 	}
 	l.configurePaths("add_path.communities = [\"64500:1:NUMBER\"]\n")
 	l.border.Run(binary, "reload", "--config", l.borderConfig)

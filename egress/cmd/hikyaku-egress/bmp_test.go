@@ -123,15 +123,67 @@ func TestRoutesByBMP(t *testing.T) {
 			if prefs, path := l.attributes(); prefs != test.localPrefs || path != "64601 65601" {
 				t.Errorf("the server has the routes with LOCAL_PREF %s and the first with AS path %s", prefs, path)
 			}
+			l.expectRouter(api.Router{Name: station, Kind: api.RouterBMP, Routes: api.Routes{IPv6: 3}}, 2, 1)
 			l.command(0, "withdraw 2001:db8:d::/48")
 			l.eventually("a route less", func() bool { return l.reached(0) == 1 })
 			own.shut(1)
 			l.eventually("the second path is down", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
 			says(1, "the session ended")
+			l.eventually("the router's peer is down", func() bool {
+				r := l.router(station)
+				return len(r.Peers) == 2 && r.Peers[1].State == api.RouterPeerDown && r.Peers[1].Reason != "" && r.Routes.IPv6 == 1
+			})
 			if l.state(l.serverAPI, path(0)) != api.Up {
 				t.Error("the first path is not up any more")
 			}
 		})
+	}
+}
+
+// router is a router that hands on routes to the border, empty without one.
+func (l *lab) router(name string) api.Router {
+	routers, err := api.NewClient(l.borderAPI).Routers(context.Background())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, r := range routers {
+		if r.Name == name {
+			return r
+		}
+	}
+	return api.Router{}
+}
+
+// expectRouter expects a router that is up, with these numbers of routes of its peers, in API,
+// metrics and `show routers`.
+func (l *lab) expectRouter(want api.Router, routes ...int) {
+	l.t.Helper()
+	r := l.router(want.Name)
+	if !r.Up || r.Kind != want.Kind || r.Error != "" || r.Routes != want.Routes || len(r.Peers) != len(routes) {
+		l.t.Fatalf("the router is %+v, want %+v", r, want)
+	}
+	metrics := l.border.Run("curl", "-s", "--unix-socket", l.borderAPI, "http://egress/metrics")
+	metric := func(line string) {
+		l.t.Helper()
+		if !strings.Contains(metrics, "\nhikyaku_egress_router_"+line+"\n") {
+			l.t.Errorf("the metrics lack %s", line)
+		}
+	}
+	of := fmt.Sprintf("kind=%q,router=%q", want.Kind, want.Name)
+	metric("up{" + of + "} 1")
+	metric("ends_total{" + of + "} 0")
+	metric(fmt.Sprintf("peers{%s,state=\"up\"} %d", of, len(routes)))
+	metric(fmt.Sprintf("refused_routes{kind=%q,reason=\"martian\",router=%q} 0", want.Kind, want.Name))
+	shown := l.border.Run(binary, "show", "--socket", l.borderAPI, "routers")
+	for n, want := range routes {
+		p := r.Peers[n]
+		if p.Name != path(n) || p.State != api.RouterPeerUp || p.Routes != (api.Routes{IPv6: want}) || p.Reason != "" {
+			l.t.Errorf("the router's peer is %+v, want %s with %d routes", p, path(n), want)
+		}
+		metric(fmt.Sprintf("routes{family=\"ipv6\",kind=%q,peer=%q,router=%q} %d", r.Kind, path(n), r.Name, want))
+		if !strings.Contains(shown, path(n)) {
+			l.t.Errorf("`show routers` lacks %s:\n%s", path(n), shown)
+		}
 	}
 }
 

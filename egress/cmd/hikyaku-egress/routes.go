@@ -20,9 +20,11 @@ Options:
 `
 
 const showUsage = `Usage: hikyaku-egress show [OPTIONS] routes [PREFIX]
+       hikyaku-egress show [OPTIONS] routers
 
 Shows the routes of a running agent's paths: all, or those that overlap PREFIX. Each
-has its state, and where it is not used the reason.
+has its state, and where it is not used the reason. Or shows the routers that hand on
+the routes of egress peers by BMP or ADD-PATH, with the state of each peer.
 ` + agentOptions
 
 const whyUsage = `Usage: hikyaku-egress why [OPTIONS] PREFIX|ADDRESS
@@ -39,8 +41,11 @@ func runShow(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if len(words) == 1 && words[0] == "routers" {
+		return v.showRouters(ctx)
+	}
 	if len(words) == 0 || len(words) > 2 || words[0] != "routes" {
-		return usageError{fmt.Errorf("%q: say `show routes` or `show routes PREFIX`", strings.Join(words, " "))}
+		return usageError{fmt.Errorf("%q: say `show routes`, `show routes PREFIX` or `show routers`", strings.Join(words, " "))}
 	}
 	var within netip.Prefix
 	if len(words) == 2 {

@@ -28,6 +28,7 @@ func (t *Table) Up(name string, address netip.Addr, terms wire.Terms) []Change {
 		r = &router{name: name}
 		t.routers[name] = r
 	}
+	t.tally.begin(name)
 	r.address, r.up, r.terms, r.ended, r.unclaimed = address, true, terms, nil, unclaimed{}
 	return t.dropStale(r, func(f wire.Family) bool { return !slices.Contains(terms.Restart.Forwarding, f) })
 }
@@ -68,7 +69,10 @@ func (t *Table) Expire(name string) []Change {
 }
 
 // RemoveRouter forgets a router. Its session must have ended.
-func (t *Table) RemoveRouter(name string) { delete(t.routers, name) }
+func (t *Table) RemoveRouter(name string) {
+	delete(t.routers, name)
+	t.tally.forget(name)
+}
 
 func (t *Table) dropStale(r *router, family func(wire.Family) bool) []Change {
 	return t.drop(func(prefix netip.Prefix, p path) bool {

@@ -29,6 +29,7 @@ type Table struct {
 	routers map[string]*router
 	paths   map[netip.Prefix][]path
 	own     func(netip.Addr) bool
+	tally   *tally
 }
 
 type peer struct {
@@ -67,7 +68,7 @@ type Change struct {
 func NewTable(own func(netip.Addr) bool) *Table {
 	return &Table{
 		peers: make(map[string]*peer), byHop: make(map[netip.Addr]*peer), routers: make(map[string]*router),
-		paths: make(map[netip.Prefix][]path), own: own,
+		paths: make(map[netip.Prefix][]path), own: own, tally: newTally(),
 	}
 }
 
@@ -91,6 +92,7 @@ func (t *Table) RemovePeer(name string) {
 		return
 	}
 	delete(t.peers, name)
+	t.tally.pause(name, false)
 	t.marked = slices.DeleteFunc(t.marked, func(p *peer) bool { return p == removed })
 	for hop, p := range t.byHop {
 		if p == removed {
@@ -107,6 +109,7 @@ func (t *Table) Pause(name string) []Change {
 		return nil
 	}
 	p.paused = true
+	t.tally.pause(name, true)
 	return t.drop(func(_ netip.Prefix, of path) bool { return of.peer == p })
 }
 
@@ -114,6 +117,7 @@ func (t *Table) Pause(name string) []Change {
 func (t *Table) Resume(name string) {
 	if p := t.peers[name]; p != nil {
 		p.paused = false
+		t.tally.pause(name, false)
 	}
 }
 
@@ -148,6 +152,7 @@ func (t *Table) Receive(name string, u *wire.Update, a wire.Attributes, usable b
 		p := t.peerOf(r, &of, part.paths[0].Prefix)
 		if p == nil {
 			r.unclaimed.add(part.nextHop, wire.Originator(u.Attributes), t.isSelf(r, part.nextHop))
+			t.tally.unclaimed(name, len(part.paths))
 		}
 		if p != nil && !usable {
 			p.refused = true
@@ -212,10 +217,15 @@ func (t *Table) put(changes *changes, n wire.NLRI, now path) {
 	}
 	before, beforeNow := best(list, former), best(list, now.peer)
 	next := slices.DeleteFunc(list, func(p path) bool {
-		return p.router == now.router && (!p.stale && p.id == n.PathID || p.stale && p.peer == now.peer)
+		replaced := p.router == now.router && (!p.stale && p.id == n.PathID || p.stale && p.peer == now.peer)
+		if replaced {
+			t.tally.add(p, n.Prefix, -1)
+		}
+		return replaced
 	})
 	if now.peer != nil {
 		next = append(next, now)
+		t.tally.add(now, n.Prefix, +1)
 	}
 	t.store(n.Prefix, next)
 	if former != now.peer {
@@ -263,6 +273,8 @@ func (t *Table) rework(change func(netip.Prefix, path) (now path, keep bool)) []
 		for _, p := range list {
 			if now, keep := change(prefix, p); keep {
 				next = append(next, now)
+			} else {
+				t.tally.add(p, prefix, -1)
 			}
 		}
 		if slices.Equal(list, next) {

@@ -2,6 +2,7 @@ package addpath
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -56,6 +57,7 @@ func (w *world) apply(changes []Change) {
 			}
 		}
 	}
+	w.expectTally()
 	for _, name := range []string{"a", "b"} {
 		n := 0
 		for key := range w.have {
@@ -66,6 +68,27 @@ func (w *world) apply(changes []Change) {
 		if got := w.Routes(name); got != n {
 			w.t.Errorf("peer %s counts %d routes, and has %d", name, got, n)
 		}
+	}
+}
+
+// expectTally compares the counts with the paths that there are.
+func (w *world) expectTally() {
+	w.t.Helper()
+	want := make(map[source]Routes)
+	for prefix, list := range w.paths {
+		for _, p := range list {
+			of := source{p.router.name, p.peer.Name}
+			n := want[of]
+			if prefix.Addr().Is4() {
+				n.IPv4++
+			} else {
+				n.IPv6++
+			}
+			want[of] = n
+		}
+	}
+	if got := w.tally.paths; !maps.Equal(got, want) {
+		w.t.Errorf("the paths are counted as %v, and are %v", got, want)
 	}
 }
 
@@ -289,4 +312,37 @@ func FuzzPaths(f *testing.F) {
 			t.Fatalf("paths are left: %v", w.paths)
 		}
 	})
+}
+
+func TestCountsOfARouter(t *testing.T) {
+	w := newWorld(t)
+	w.up("r")
+	w.up("s")
+	w.announce("r", 1, hopA, 1, prefix, another)
+	w.announce("r", 1, hopA, 1, four)
+	w.announce("r", 2, hopB, 1, prefix)
+	w.announce("s", 1, hopA, 1, prefix)
+	w.announce("r", 3, stranger, 1, prefix, another)
+	expect := func(what, router string, unclaimed, total int, peers map[string]Routes) {
+		t.Helper()
+		c := w.Counts(router)
+		if !maps.Equal(c.Peers, peers) || c.Unclaimed != unclaimed || c.UnclaimedTotal != total {
+			t.Errorf("%s: %s counts %+v", what, router, c)
+		}
+	}
+	expect("paths of two routers", "r", 2, 2, map[string]Routes{"a": {2, 1}, "b": {1, 0}})
+	expect("paths of two routers", "s", 0, 0, map[string]Routes{"a": {1, 0}})
+	w.apply(w.Pause("a"))
+	if !w.Paused("a") || w.Paused("b") {
+		t.Error("it is not known which peer is left out")
+	}
+	expect("a peer is left out", "r", 2, 2, map[string]Routes{"b": {1, 0}})
+	w.Resume("a")
+	w.announce("r", 1, hopA, 1, prefix)
+	w.apply(w.Down("r", both))
+	expect("stale paths", "r", 2, 2, map[string]Routes{"a": {1, 0}, "b": {1, 0}})
+	w.up("r", both...)
+	expect("a new session", "r", 0, 2, map[string]Routes{"a": {1, 0}, "b": {1, 0}})
+	w.apply(w.EndOfRIB("r", wire.IPv6Unicast))
+	expect("nothing is left", "r", 0, 2, map[string]Routes{})
 }

@@ -33,10 +33,10 @@ func FuzzRouter(f *testing.F) {
 		f.Add(slices.Concat(session, change(slices.Clone(routes))))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		s := &Station{config: Config{Logger: slog.New(slog.DiscardHandler)}, peers: make(map[key]*watched), routers: make(map[netip.Addr]*router)}
+		s := &Station{records: make(map[netip.Addr]*record), config: Config{Logger: slog.New(slog.DiscardHandler)}, peers: make(map[key]*watched), routers: make(map[netip.Addr]*router)}
 		seen := &recorder{}
 		s.Add(Peer{Address: peerAddress, AS: peerAS, Families: []wire.Family{wire.IPv6Unicast}, Handler: seen})
-		r := &router{station: s, log: s.config.Logger, address: localhost, peers: make(map[key]*peer), reported: make(map[key]bool)}
+		r := &router{station: s, log: s.config.Logger, address: localhost, peers: make(map[key]*peer), accounts: make(map[key]*account)}
 		in, ctx := bufio.NewReader(bytes.NewReader(input)), context.Background()
 		var buffer []byte
 		for {

@@ -29,8 +29,8 @@ type router struct {
 	begun   bool // its Initiation came
 	// peers are those that it reports as up and that are configured.
 	peers map[key]*peer
-	// reported are all that it reports as up; the station's lock guards them.
-	reported map[key]bool
+	// accounts are of all that it reports; the station's lock guards them.
+	accounts map[key]*account
 	// last is the peer whose updates are gathered.
 	last *peer
 }
@@ -112,7 +112,9 @@ func (r *router) initiated(ctx context.Context, body []byte) error {
 			words = append(words, text.Value)
 		}
 	}
-	r.log.Info("a BMP router describes itself", "description", strings.Join(words, ", "))
+	description := strings.Join(words, ", ")
+	r.log.Info("a BMP router describes itself", "description", description)
+	r.station.describe(r, description)
 	r.station.failed(ctx, fmt.Sprintf("BMP router %s does not report it", r.address))
 	return nil
 }
@@ -134,7 +136,9 @@ func (r *router) up(ctx context.Context, k key, h bmp.BMPPeerHeader, body []byte
 	families := up.families(m.Families)
 	if len(families) == 0 {
 		r.station.release(m)
-		m.Handler.Failed(ctx, fmt.Sprintf("the session of BMP router %s with it has none of its `families`", r.address))
+		reason := fmt.Sprintf("the session of BMP router %s with it has none of its `families`", r.address)
+		r.station.note(k, r, reason)
+		m.Handler.Failed(ctx, reason)
 		return nil
 	}
 	p := &peer{watched: m, gathered: wire.NewGatherer(wire.FromMonitor)}
@@ -157,7 +161,7 @@ func (r *router) down(ctx context.Context, k key, body []byte) error {
 		cause = session.EndNotification
 	}
 	r.end(ctx, k, session.End{Cause: cause, Reason: reason})
-	r.station.gone(k, r)
+	r.station.gone(k, r, reason)
 	return nil
 }
 
@@ -171,12 +175,17 @@ func (r *router) monitoring(ctx context.Context, p *peer, h bmp.BMPPeerHeader, b
 	case !h.IsPostPolicy():
 		if !p.prePolicy && !p.postPolicy {
 			p.prePolicy = true
+			r.station.note(key{p.Address.WithZone(""), p.AS}, r, "its routes come before the router's import policy, and do not count: "+
+				"configure the router to monitor them post-policy")
 			r.log.Warn("a BMP router reports a peer's routes before its import policy; those do not count: "+
 				"configure it to monitor them post-policy", "peer", p.Address)
 		}
 		return nil
 	case h.Flags&bmp.BMP_PEER_FLAG_TWO_AS != 0 && !hasFourByteASes(update):
 		return fmt.Errorf("routes of peer %s have AS numbers of two bytes, which are not taken (RFC 6793)", p.Address)
+	}
+	if p.prePolicy && !p.postPolicy {
+		r.station.note(key{p.Address.WithZone(""), p.AS}, r, "")
 	}
 	p.postPolicy = true
 	if r.last != p {

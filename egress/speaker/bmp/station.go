@@ -52,6 +52,8 @@ type Station struct {
 	peers  map[key]*watched
 	// routers are the present connections, by the routers' addresses.
 	routers map[netip.Addr]*router
+	// records are those of all routers that are or were configured.
+	records map[netip.Addr]*record
 }
 
 // key identifies a peer in a router's messages, which have no zone.
@@ -75,6 +77,7 @@ type watched struct {
 func Listen(ctx context.Context, c Config) (*Station, error) {
 	s := &Station{
 		listeners: make(map[netip.AddrPort]net.Listener), peers: make(map[key]*watched), routers: make(map[netip.Addr]*router),
+		records: make(map[netip.Addr]*record),
 	}
 	if err := s.Configure(ctx, c); err != nil {
 		return nil, err
@@ -93,6 +96,9 @@ func (s *Station) Configure(ctx context.Context, c Config) error {
 		return err
 	}
 	s.config = c
+	for _, address := range c.Routers {
+		s.recordOf(address)
+	}
 	for address, l := range s.listeners {
 		if !slices.Contains(c.Listen, address) {
 			l.Close()
@@ -161,7 +167,7 @@ func (s *Station) Add(p Peer) {
 	k := key{p.Address.WithZone(""), p.AS}
 	s.peers[k] = &watched{Peer: p}
 	for _, r := range s.routers {
-		if r.reported[k] {
+		if a := r.accounts[k]; a != nil && a.up {
 			r.log.Info("a BMP router is cut off, so that it reports a peer again", "peer", p.Address)
 			r.conn.Close()
 		}
@@ -292,7 +298,7 @@ func (s *Station) serve(ctx context.Context, conn *net.TCPConn) {
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })()
 	r := &router{
 		station: s, log: log, address: address, conn: conn, cancel: cancel,
-		peers: make(map[key]*peer), reported: make(map[key]bool), done: make(chan struct{}),
+		peers: make(map[key]*peer), accounts: make(map[key]*account), done: make(chan struct{}),
 	}
 	defer close(r.done)
 	if !s.replace(ctx, r) {
@@ -301,11 +307,7 @@ func (s *Station) serve(ctx context.Context, conn *net.TCPConn) {
 	log.Info("a BMP router has connected")
 	err := r.read(ctx)
 	r.lost(ctx, err)
-	s.mu.Lock()
-	if s.routers[address] == r {
-		delete(s.routers, address)
-	}
-	s.mu.Unlock()
+	s.ended(r, err)
 	if ctx.Err() == nil {
 		log.Warn("a BMP router is gone", "reason", err)
 	}
@@ -319,6 +321,7 @@ func (s *Station) replace(ctx context.Context, r *router) bool {
 		former := s.routers[r.address]
 		if former == nil {
 			s.routers[r.address] = r
+			s.recordOf(r.address).since = time.Now()
 			_ = r.conn.SetKeepAliveConfig(s.config.keepAlive()) // fails where it has just ended
 			s.mu.Unlock()
 			return true
@@ -353,7 +356,7 @@ func (s *Station) failed(ctx context.Context, reason string) {
 func (s *Station) claim(k key, r *router) *watched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.reported[k] = true
+	r.accounts[k] = &account{up: true}
 	m := s.peers[k]
 	if m == nil || m.by != nil && m.by != r {
 		return nil
@@ -368,11 +371,16 @@ func (s *Station) release(m *watched) {
 	m.by, m.paused = nil, false
 }
 
-// gone notes that a router reports a peer no more.
-func (s *Station) gone(k key, r *router) {
+// gone notes that a router reports a peer as down. Those of nobody are forgotten, so that
+// they do not add up.
+func (s *Station) gone(k key, r *router, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(r.reported, k)
+	if s.peers[k] == nil {
+		delete(r.accounts, k)
+		return
+	}
+	r.accounts[k] = &account{note: reason}
 }
 
 // isWanted reports whether a peer is configured still, and not left out.

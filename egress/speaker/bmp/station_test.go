@@ -441,3 +441,92 @@ func TestMalformedMessagesEndTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// routersSay is the station's view of its routers, a line each for router and peer.
+func routersSay(s *Station) (lines []string) {
+	for _, r := range s.Routers() {
+		lines = append(lines, fmt.Sprintf("%s up %v %q ends %d: %s", r.Address, r.Up, r.Description, r.Ends, r.LastEnd))
+		for _, p := range r.Peers {
+			lines = append(lines, fmt.Sprintf("%s AS %d %d: %s", p.Address, p.AS, p.State, p.Reason))
+		}
+	}
+	return lines
+}
+
+func TestViewOfRouters(t *testing.T) {
+	six := bgp.RF_IPv6_UC
+	stranger := netip.MustParseAddr("2001:db8:f::1")
+	p := Peer{Address: peerAddress, AS: peerAS}
+	const gone = "192.0.2.1 up false \"\" ends 0: "
+	connectedLine := "127.0.0.1 up true \"border\" ends 0: "
+	state := func(s PeerState, reason string) string {
+		return fmt.Sprintf("%s AS %d %d: %s", peerAddress, peerAS, s, reason)
+	}
+	down := bmp.NewBMPPeerDownNotification(header(0, peerAddress), bmp.BMP_PEER_DOWN_REASON_REMOTE_NO_NOTIFICATION, nil, []byte{0, 0})
+	for _, test := range []struct {
+		name  string
+		send  []*bmp.BMPMessage
+		then  func(*Station)
+		lines []string
+	}{
+		{"none has connected", nil, nil, []string{"127.0.0.1 up false \"\" ends 0: ", gone}},
+		{"a router", []*bmp.BMPMessage{initiation()}, nil, []string{connectedLine, gone}},
+		{"a peer", []*bmp.BMPMessage{initiation(), up(peerAddress, six)}, nil, []string{connectedLine, state(PeerUp, ""), gone}},
+		{"a peer of nobody", []*bmp.BMPMessage{initiation(), up(stranger, six)}, nil,
+			[]string{connectedLine, "2001:db8:f::1 AS 64601 3: it is not configured with `routes = \"bmp\"`", gone}},
+		{"a peer of another family", []*bmp.BMPMessage{initiation(), up(peerAddress, bgp.RF_IPv4_UC)}, nil,
+			[]string{connectedLine, state(PeerUnused, "the session of BMP router 127.0.0.1 with it has none of its `families`"), gone}},
+		{"the end of a session", []*bmp.BMPMessage{initiation(), up(peerAddress, six), down}, nil,
+			[]string{connectedLine, state(PeerDown, "the peer ended it"), gone}},
+		{"routes before the import policy", []*bmp.BMPMessage{initiation(), up(peerAddress, six), monitored(0, peerAddress, announced(t, client))}, nil,
+			[]string{connectedLine, state(PeerUp, "its routes come before the router's import policy, and do not count: configure the router to monitor them post-policy"), gone}},
+		{"routes before and after it", []*bmp.BMPMessage{initiation(), up(peerAddress, six), monitored(0, peerAddress, announced(t, client)),
+			monitored(postPolicy, peerAddress, announced(t, client))}, nil, []string{connectedLine, state(PeerUp, ""), gone}},
+		{"too many routes", []*bmp.BMPMessage{initiation(), up(peerAddress, six)}, func(s *Station) { s.Pause(p, "too many") },
+			[]string{connectedLine, state(PeerPaused, "its routes are left out, since there were too many"), gone}},
+		{"the router's end", []*bmp.BMPMessage{initiation(), up(peerAddress, six), bmp.NewBMPTermination(nil)}, nil,
+			[]string{"127.0.0.1 up false \"border\" ends 1: it ended the connection (Termination)", gone}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, r := started(t, localhost, netip.MustParseAddr("192.0.2.1"))
+			before := s.Routers()
+			if test.send != nil {
+				send(t, connected(t, s), test.send...)
+			}
+			deadline := time.Now().Add(10 * time.Second)
+			for !slices.Equal(routersSay(s), test.lines) {
+				if test.then != nil && slices.Equal(r.list(), []string{"none: no BMP router has connected yet", "none: BMP router 127.0.0.1 does not report it", "up [ipv6]"}) {
+					test.then(s)
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("the routers are\n  %s\nwant\n  %s", strings.Join(routersSay(s), "\n  "), strings.Join(test.lines, "\n  "))
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if after := s.Routers(); before[0].Since.IsZero() || test.send != nil && !after[0].Since.After(before[0].Since) || !after[1].Since.Equal(before[1].Since) {
+				t.Errorf("the states are since %s, and were since %s", after[0].Since, before[0].Since)
+			}
+		})
+	}
+}
+
+// Where two routers report a peer, the first one's routes count.
+func TestPeerOfTwoRouters(t *testing.T) {
+	other := netip.MustParseAddr("127.0.0.2")
+	s, r := started(t, localhost, other)
+	send(t, connected(t, s), initiation(), up(peerAddress, bgp.RF_IPv6_UC))
+	r.await(t, "up [ipv6]")
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: other.AsSlice()}}
+	second, err := from.Dial("tcp", s.Addresses()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	send(t, second, initiation(), up(peerAddress, bgp.RF_IPv6_UC))
+	const want = "2001:db8:a::1 AS 64601 3: BMP router 127.0.0.1 reports it, too"
+	for deadline := time.Now().Add(10 * time.Second); !slices.Contains(routersSay(s), want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the routers are\n  %s", strings.Join(routersSay(s), "\n  "))
+		}
+	}
+}
