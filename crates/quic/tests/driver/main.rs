@@ -1,0 +1,5 @@
+//! Endpoints over sockets of the system, and over a network inside the test.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod connections;
