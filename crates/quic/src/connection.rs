@@ -1,31 +1,20 @@
 //! A QUIC connection, as its users have it.
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::fmt;
 use std::future::poll_fn;
-use std::hash::BuildHasherDefault;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
 use quinn_proto as proto;
 use quinn_proto::congestion::Controller;
-use quinn_proto::{
-    ConnectionError, ConnectionHandle, ConnectionStats, Dir, Event, StreamEvent, StreamId, VarInt,
-};
-use rustc_hash::FxHasher;
+use quinn_proto::{ConnectionError, ConnectionStats, Dir, StreamId, VarInt};
 
-use crate::clock;
-use crate::hub::Hub;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
-use crate::wakers::{Slot, Wakers};
+use crate::state::{Handle, Inner};
 
 /// A QUIC connection.
 ///
@@ -33,191 +22,9 @@ use crate::wakers::{Slot, Wakers};
 #[derive(Clone, Debug)]
 pub struct Connection(pub(crate) Arc<Handle>);
 
-/// What all users of a connection share; the driver does not.
-#[derive(Debug)]
-pub(crate) struct Handle(Arc<Inner>);
-
-/// A connection with those who wait for it.
-pub(crate) struct Inner {
-    key: usize,
-    hub: Arc<Hub>,
-    state: Mutex<State>,
-}
-
-/// The state of a connection.
-pub(crate) struct State {
-    pub(crate) proto: proto::Connection,
-    /// The driver will look at the connection.
-    pub(crate) is_scheduled: bool,
-    pub(crate) is_connected: bool,
-    /// Why it has ended.
-    pub(crate) error: Option<ConnectionError>,
-    pub(crate) handshaking: Wakers,
-    streams: Streams,
-    accepting: [Wakers; 2],
-    opening: [Wakers; 2],
-    closing: Wakers,
-}
-
-/// Those who wait for a stream, by its id. Ids are given in order, and no peer can make them collide.
-type Streams = HashMap<StreamId, StreamWaiting, BuildHasherDefault<FxHasher>>;
-
-/// Those who wait for one stream.
-#[derive(Debug, Default)]
-pub(crate) struct StreamWaiting {
-    pub(crate) readable: Slot,
-    pub(crate) writable: Slot,
-    pub(crate) stopped: Slot,
-}
-
-impl StreamWaiting {
-    const fn is_empty(&self) -> bool {
-        self.readable.is_empty() && self.writable.is_empty() && self.stopped.is_empty()
-    }
-}
-
-impl Inner {
-    pub(crate) fn new(handle: ConnectionHandle, proto: proto::Connection, hub: Arc<Hub>) -> Self {
-        let state = State {
-            proto,
-            // `Core::insert` schedules it.
-            is_scheduled: true,
-            is_connected: false,
-            error: None,
-            handshaking: Wakers::default(),
-            streams: Streams::default(),
-            accepting: Default::default(),
-            opening: Default::default(),
-            closing: Wakers::default(),
-        };
-        Self {
-            key: handle.0,
-            hub,
-            state: Mutex::new(state),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Has the driver look at the connection.
-    pub(crate) fn schedule(&self, state: &mut State) {
-        if !std::mem::replace(&mut state.is_scheduled, true) {
-            self.hub.schedule(self.key);
-        }
-    }
-
-    pub(crate) fn close(&self, code: VarInt, reason: Bytes) {
-        let state = &mut *self.lock();
-        if state.error.is_some() {
-            return;
-        }
-        state.proto.close(clock::now(), code, reason);
-        state.terminate(ConnectionError::LocallyClosed);
-        self.schedule(state);
-    }
-}
-
-impl State {
-    /// Reports the events of the connection, and returns how many tasks were woken.
-    pub(crate) fn report(&mut self) -> usize {
-        let mut woken = 0;
-        while let Some(event) = self.proto.poll() {
-            woken += self.on_event(event);
-        }
-        woken
-    }
-
-    fn on_event(&mut self, event: Event) -> usize {
-        match event {
-            Event::HandshakeDataReady => self.handshaking.wake(),
-            Event::Connected => {
-                self.is_connected = true;
-                // Streams of early data that the server refused end now.
-                let refused = self.proto.side().is_client() && !self.proto.accepted_0rtt();
-                let streams = if refused { self.wake_streams() } else { 0 };
-                self.handshaking.wake() + streams
-            }
-            Event::ConnectionLost { reason } => self.terminate(reason),
-            Event::Stream(event) => self.on_stream(event),
-            Event::DatagramReceived | Event::DatagramsUnblocked => 0,
-        }
-    }
-
-    fn on_stream(&mut self, event: StreamEvent) -> usize {
-        let (id, wake): (_, fn(&mut StreamWaiting) -> usize) = match event {
-            StreamEvent::Opened { dir } => return self.accepting[dir as usize].wake(),
-            StreamEvent::Available { dir } => return self.opening[dir as usize].wake(),
-            StreamEvent::Readable { id } => (id, |stream| stream.readable.wake()),
-            StreamEvent::Writable { id } => (id, |stream| stream.writable.wake()),
-            StreamEvent::Finished { id } => (id, |stream| stream.stopped.wake()),
-            StreamEvent::Stopped { id, .. } => {
-                (id, |stream| stream.stopped.wake() + stream.writable.wake())
-            }
-        };
-        self.change_waiting(id, wake).unwrap_or(0)
-    }
-
-    /// Changes who waits for stream `id`, if anybody does.
-    pub(crate) fn change_waiting<T>(
-        &mut self,
-        id: StreamId,
-        change: impl FnOnce(&mut StreamWaiting) -> T,
-    ) -> Option<T> {
-        let Entry::Occupied(mut waiting) = self.streams.entry(id) else {
-            return None;
-        };
-        let result = change(waiting.get_mut());
-        if waiting.get().is_empty() {
-            waiting.remove();
-        }
-        Some(result)
-    }
-
-    /// Notes why the connection has ended, and wakes all that wait for it. Returns how many.
-    pub(crate) fn terminate(&mut self, reason: ConnectionError) -> usize {
-        self.error.get_or_insert(reason);
-        let dirs = self.accepting.iter_mut().chain(&mut self.opening);
-        let woken: usize = dirs.map(Wakers::wake).sum();
-        woken + self.handshaking.wake() + self.closing.wake() + self.wake_streams()
-    }
-
-    fn wake_streams(&mut self) -> usize {
-        let streams = self.streams.values_mut();
-        let woken =
-            streams.map(|one| one.readable.wake() + one.writable.wake() + one.stopped.wake());
-        woken.sum()
-    }
-
-    /// Those who wait for stream `id`.
-    pub(crate) fn waiting(&mut self, id: StreamId) -> &mut StreamWaiting {
-        self.streams.entry(id).or_default()
-    }
-
-    /// Whether streams that were opened as early data are of use: a server may have refused them.
-    pub(crate) fn has_early_data(&self) -> bool {
-        self.proto.is_handshaking() || self.proto.accepted_0rtt() || self.proto.side().is_server()
-    }
-}
-
-impl Deref for Handle {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.close(VarInt::from_u32(0), Bytes::new());
-    }
-}
-
 impl Connection {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Self(Arc::new(Handle(inner)))
+        Self(Arc::new(Handle::new(inner)))
     }
 
     fn look<T>(&self, at: impl FnOnce(&proto::Connection) -> T) -> T {
@@ -309,7 +116,7 @@ impl Connection {
         if let Some(error) = &state.error {
             return Poll::Ready(Err(error.clone()));
         }
-        state.accepting[dir as usize].add(cx);
+        state.wait_accept(dir, cx);
         Poll::Pending
     }
 
@@ -326,7 +133,7 @@ impl Connection {
             let early = state.proto.side().is_client() && state.proto.is_handshaking();
             return Poll::Ready(Ok((id, early)));
         }
-        state.opening[dir as usize].add(cx);
+        state.wait_open(dir, cx);
         Poll::Pending
     }
 
@@ -343,7 +150,7 @@ impl Connection {
             if let Some(error) = &state.error {
                 return Poll::Ready(error.clone());
             }
-            state.closing.add(cx);
+            state.wait_close(cx);
             Poll::Pending
         })
         .await
@@ -379,7 +186,7 @@ impl Connection {
         self.look(|connection| connection.congestion_state().clone_box())
     }
 
-    /// What the handshake has agreed on. With rustls a [`HandshakeData`].
+    /// The handshake's agreements. With rustls a [`HandshakeData`].
     ///
     /// [`HandshakeData`]: quinn_proto::crypto::rustls::HandshakeData
     pub fn handshake_data(&self) -> Option<Box<dyn Any>> {
@@ -415,13 +222,5 @@ impl Connection {
     /// A number that this connection has alone, as long as a handle of it exists.
     pub fn stable_id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
-    }
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
     }
 }

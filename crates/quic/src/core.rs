@@ -11,11 +11,11 @@ use quinn_proto as proto;
 use quinn_proto::{ConnectionHandle, DatagramEvent, VarInt};
 use quinn_udp::RecvMeta;
 
-use crate::connection::{Inner, State};
 use crate::forwarding::{Forwarded, Forwarder};
 use crate::hub::Hub;
 use crate::sending::{Outbox, Sent};
 use crate::socket::Socket;
+use crate::state::{Inner, State};
 use crate::timers::Wheel;
 use crate::wakers::Wakers;
 
@@ -267,6 +267,7 @@ impl Core {
 
     /// Ends all connections, since there is no driver for them any more.
     pub(crate) fn abandon(&mut self, reason: &proto::ConnectionError) {
+        self.closed.get_or_insert_with(Default::default);
         for incoming in self.incoming.drain(..) {
             self.endpoint.ignore(incoming);
         }

@@ -66,8 +66,9 @@ impl Driver {
         let now = clock::now();
         let socket = &*Arc::clone(&self.hub.socket);
         self.take(core, now);
-        let mut received = false;
-        if !mem::take(&mut self.yielded) {
+        // After a turn of others the socket is asked again before the driver sleeps.
+        let mut received = mem::take(&mut self.yielded);
+        if !received {
             match core.receive(cx, socket, now) {
                 Poll::Ready(Ok(())) => received = true,
                 // The kernel reports by it that a peer is gone, which anybody could forge.
@@ -83,23 +84,24 @@ impl Driver {
                 return Poll::Ready(Ok(Next::Yield));
             }
         }
-        if core.outbox.is_blocked()
-            && (socket.poll_writable(cx).is_pending() || !core.outbox.retry(socket))
-        {
-            return self.rest(core, cx, received);
+        if core.outbox.retry(socket) {
+            core.transmit(socket, now);
         }
-        core.transmit(socket, now);
         self.rest(core, cx, received)
     }
 
-    /// What follows a round.
+    /// Decides about the next step after a round.
     fn rest(
         &mut self,
         core: &mut Core,
         cx: &mut Context<'_>,
         received: bool,
     ) -> Poll<io::Result<Next>> {
-        let has_work = !core.dirty.is_empty() && !core.outbox.is_blocked();
+        let has_work = if core.outbox.is_blocked() {
+            self.hub.socket.poll_writable(cx).is_ready()
+        } else {
+            !core.dirty.is_empty()
+        };
         if received || has_work || self.is_due(core, cx) {
             return Poll::Ready(Ok(Next::Round));
         }
@@ -132,7 +134,7 @@ impl Driver {
     }
 }
 
-/// What a driver does next.
+/// The next step of a driver.
 enum Next {
     Round,
     /// Let others run.

@@ -12,13 +12,14 @@ use quinn_proto as proto;
 use quinn_proto::{ClientConfig, ConnectError, EndpointConfig, ServerConfig, VarInt};
 
 use crate::clock;
-use crate::connection::{Connection, Inner};
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::forwarding::{Forwarder, Group};
 use crate::hub::Hub;
 use crate::incoming::{Connecting, Incoming};
 use crate::socket::Socket;
+use crate::state::Inner;
 
 /// The QUIC endpoint of one socket. Clones are the same endpoint.
 ///

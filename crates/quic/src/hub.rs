@@ -1,4 +1,4 @@
-//! What the handles of an endpoint share with its driver.
+//! The state that the handles of an endpoint share with its driver.
 
 use std::fmt;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ pub struct Incoming {
     hub: Arc<Hub>,
 }
 
-/// What is known of a client that wants to connect.
+/// The facts about a client that wants to connect.
 #[derive(Clone, Copy, Debug)]
 struct About {
     remote: SocketAddr,
@@ -106,6 +106,10 @@ impl Incoming {
     ///
     /// # Errors
     /// The client itself, where [`Incoming::may_retry`] is false.
+    #[allow(
+        clippy::result_large_err,
+        reason = "a box would cost an allocation for each retry"
+    )]
     pub fn retry(mut self) -> Result<(), Self> {
         let Some(incoming) = self.incoming.take_if(|_| self.about.may_retry) else {
             return Err(self);
@@ -207,7 +211,7 @@ impl Connecting {
     }
 
     /// Uses the connection before the handshake is complete: a server always can, and a client where it
-    /// resumes a session. Others may replay what comes before (RFC 9001 §9.2).
+    /// resumes a session. Others may replay early data (RFC 9001 §9.2).
     ///
     /// # Errors
     /// The handshake itself, where there is no early data.

@@ -13,6 +13,7 @@ mod recv_stream;
 mod send_stream;
 mod sending;
 mod socket;
+mod state;
 mod steering;
 mod sys;
 pub mod timers;

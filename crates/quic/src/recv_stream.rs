@@ -7,8 +7,9 @@ use bytes::Bytes;
 use quinn_proto as proto;
 use quinn_proto::{Chunk, ClosedStream, StreamId, VarInt};
 
-use crate::connection::{Connection, State};
+use crate::connection::Connection;
 use crate::error::{ReadError, ReadToEndError};
+use crate::state::State;
 
 /// The receiving side of a stream. One that is dropped before its end is stopped with code 0.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl RecvStream {
         Poll::Pending
     }
 
-    /// Asks the peer to stop, and drops what has arrived (RFC 9000 §3.5).
+    /// Asks the peer to stop, and drops the bytes that have arrived (RFC 9000 §3.5).
     ///
     /// # Errors
     /// When all was read, or the stream was stopped before.
@@ -157,7 +158,7 @@ impl Drop for RecvStream {
     }
 }
 
-/// What a read of no bytes reads.
+/// The result of a read of no bytes.
 const EMPTY: Chunk = Chunk {
     offset: 0,
     bytes: Bytes::new(),

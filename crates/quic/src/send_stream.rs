@@ -8,8 +8,9 @@ use bytes::Bytes;
 use quinn_proto as proto;
 use quinn_proto::{ClosedStream, FinishError, StreamId, VarInt, Written};
 
-use crate::connection::{Connection, State};
+use crate::connection::Connection;
 use crate::error::{StoppedError, WriteError};
+use crate::state::State;
 
 /// The sending side of a stream. One that is dropped is finished, unless it was reset.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes some of `chunks` without copying them, once there is room. What was written is taken off
+    /// Writes some of `chunks` without copying them, once there is room. Written bytes are taken off
     /// them. Cancel-safe: while it is pending, nothing is written.
     ///
     /// # Errors
@@ -128,7 +129,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Gives the stream up, with what has not arrived yet (RFC 9000 §3.1).
+    /// Gives the stream up, with all bytes that have not arrived yet (RFC 9000 §3.1).
     ///
     /// # Errors
     /// When it has been reset before, or all of it was acknowledged.

@@ -152,7 +152,11 @@ mod tests {
             ("no round trip", 1_200, 0, 1_500_000),
         ];
         for (name, window, rtt, expected) in cases {
-            assert_eq!(paced(window, Duration::from_millis(rtt)), expected, "{name}");
+            assert_eq!(
+                paced(window, Duration::from_millis(rtt)),
+                expected,
+                "{name}"
+            );
         }
     }
 }

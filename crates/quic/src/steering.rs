@@ -52,7 +52,11 @@ impl Steering {
     /// distributed evenly, and all datagrams of one id go to the same worker.
     pub fn worker_of(&self, datagram: &[u8]) -> usize {
         let first = datagram.first().copied().unwrap_or_default();
-        let start = if first & LONG_HEADER == 0 { SHORT_ID } else { LONG_ID };
+        let start = if first & LONG_HEADER == 0 {
+            SHORT_ID
+        } else {
+            LONG_ID
+        };
         let id = datagram.get(start as usize..);
         let Some(id) = id.and_then(<[u8]>::first_chunk::<STEERED_LEN>) else {
             return 0;

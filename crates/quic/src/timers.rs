@@ -134,13 +134,14 @@ impl Wheel {
     pub fn expire(&mut self, now: Instant, mut due: impl FnMut(usize)) {
         let now = self.ticks_over(now);
         while self.now < now {
-            let soonest = (0..LEVELS).filter_map(|level| self.next_tick(level, &self.levels[level]));
+            let soonest =
+                (0..LEVELS).filter_map(|level| self.next_tick(level, &self.levels[level]));
             let Some(tick) = soonest.min().filter(|&tick| tick <= now) else {
                 self.now = now;
                 return;
             };
             self.now = tick;
-            // From above, so that what comes down is looked at below.
+            // From above, so that entries that come down are looked at below.
             for level in (0..LEVELS).rev() {
                 self.turn(level, tick, &mut due);
             }

@@ -15,7 +15,8 @@ enum Step {
 
 /// Spans of every level of the wheel, and of more than all of them.
 fn spans() -> impl Strategy<Value = Duration> {
-    (any::<u64>(), 0_u32..54).prop_map(|(micros, shift)| Duration::from_micros(micros >> (10 + shift)))
+    (any::<u64>(), 0_u32..54)
+        .prop_map(|(micros, shift)| Duration::from_micros(micros >> (10 + shift)))
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -86,7 +87,11 @@ fn ten_thousand_deadlines_come_in_their_time() {
         wakes += 1;
         wheel.expire(now, |key| {
             let at = start + after(key);
-            assert!(at <= now && now < at + TICK + TICK, "{key} at {:?}", now - at);
+            assert!(
+                at <= now && now < at + TICK + TICK,
+                "{key} at {:?}",
+                now - at
+            );
             reported += 1;
         });
     }

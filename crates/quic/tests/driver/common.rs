@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use hikyaku_quic::proto::{
-    ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt,
-};
+use hikyaku_quic::proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket, UdpSocket};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
@@ -107,7 +105,11 @@ async fn return_all(mut send: SendStream, mut recv: RecvStream) {
 }
 
 /// Connects to `server`.
-pub(crate) async fn connect(client: &Endpoint, server: &Endpoint, settings: &Settings) -> Connection {
+pub(crate) async fn connect(
+    client: &Endpoint,
+    server: &Endpoint,
+    settings: &Settings,
+) -> Connection {
     let connecting = client.connect(settings.client.clone(), server.local_addr(), "localhost");
     patiently(connecting.unwrap()).await.unwrap()
 }
@@ -123,8 +125,10 @@ pub(crate) async fn exchange(connection: &Connection, bytes: &[u8]) {
     assert!(received.unwrap() == bytes, "{} bytes", bytes.len());
 }
 
-/// What `future` resolves to, unless it hangs.
+/// The result of `future`, unless it hangs.
 pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(60);
-    tokio::time::timeout(limit, future).await.expect("nothing for a minute")
+    tokio::time::timeout(limit, future)
+        .await
+        .expect("nothing for a minute")
 }

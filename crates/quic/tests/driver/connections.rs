@@ -56,9 +56,15 @@ async fn closing_reports_the_code_to_the_peer_and_to_all_that_wait() {
     let ConnectionError::ApplicationClosed(close) = patiently(connection.closed()).await else {
         panic!("{:?}", connection.close_reason());
     };
-    assert_eq!((close.error_code, &close.reason[..]), (42_u32.into(), &b"that is all"[..]));
+    assert_eq!(
+        (close.error_code, &close.reason[..]),
+        (42_u32.into(), &b"that is all"[..])
+    );
     let lost = reading.await.unwrap().unwrap_err();
-    assert!(matches!(lost, ReadError::ConnectionLost(ConnectionError::ApplicationClosed(_))));
+    assert!(matches!(
+        lost,
+        ReadError::ConnectionLost(ConnectionError::ApplicationClosed(_))
+    ));
     assert!(accepting.await.unwrap().is_err());
     let lost = send.write_all(b"y").await.unwrap_err();
     assert!(matches!(lost, WriteError::ConnectionLost(_)));
@@ -73,7 +79,16 @@ async fn a_stream_is_stopped_or_reset_with_its_code() {
     let client = udp(None, loopback(true));
     let accepting = {
         let server = server.clone();
-        tokio::spawn(async move { server.accept().await.unwrap().accept().unwrap().await.unwrap() })
+        tokio::spawn(async move {
+            server
+                .accept()
+                .await
+                .unwrap()
+                .accept()
+                .unwrap()
+                .await
+                .unwrap()
+        })
     };
     let ours = connect(&client, &server, &settings).await;
     let theirs = patiently(accepting).await.unwrap();

@@ -3,3 +3,8 @@
 
 mod common;
 mod connections;
+mod early_data;
+mod memory;
+mod migration;
+mod network;
+mod steering;
