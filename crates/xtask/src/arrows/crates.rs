@@ -9,10 +9,11 @@ use anyhow::{Context, Result};
 use super::Arrows;
 
 /// The crates that each may use (ARCHITECTURE.md). Tests may use `testkit` and all that their crate uses.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("units", &[]),
     ("http-common", &[]),
     ("tls", &[]),
+    ("quic", &[]),
     ("h2", &["http-common"]),
     ("h3", &["http-common"]),
     ("core", &["units"]),
