@@ -40,26 +40,39 @@ pub struct Room {
     costs: [Cost; MAX_EGRESSES],
 }
 
-/// The cost of traffic by a port: by whether it raises the bill, then by the price.
+/// The cost of traffic by a port, as far as it is known. Traffic that is billed anyway costs less than any that
+/// may raise a bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost(u32);
 
 impl Cost {
     const UNKNOWN: Self = Self(u32::MAX);
 
-    /// Traffic that is billed anyway costs least, then that of ports with many free intervals left.
+    /// Traffic that is billed anyway costs by the price. Traffic beyond it raises the bill once no free
+    /// interval is left, so its price counts by the part of them that is used. A cheap port thereby uses
+    /// up its own first, and the bill of a dear one rises last.
     fn new(is_billed: bool, spare: f64, price: f64) -> Self {
-        let raises_bill = match is_billed {
-            true => 0,
-            false => 1 + (250.0 * (1.0 - spare.clamp(0.0, 1.0))).round() as u32,
-        };
-        let price = (price.max(0.0) * 1e3).min(f64::from(MAX_PRICE)) as u32;
-        Self(raises_bill << 24 | price)
+        let price = (price.max(0.0) * 1e3).min(MAX_PRICE);
+        match is_billed {
+            true => Self(price as u32),
+            false => Self(MAY_RAISE + (price.max(1.0) * USED_STEPS * used(spare)) as u32),
+        }
     }
 }
 
+/// The part of the free intervals that is used. Borders round the rest up to eighths.
+const fn used(spare: f64) -> f64 {
+    1.0 - spare.clamp(0.0, 1.0) + 1.0 / 16.0
+}
+
 /// The highest price that is distinguished, in thousandths.
-const MAX_PRICE: u32 = (1 << 24) - 1;
+const MAX_PRICE: f64 = 16_777_215.0;
+
+/// The costs from which on traffic may raise a bill.
+const MAY_RAISE: u32 = 1 << 24;
+
+/// The resolution of the part that is used.
+const USED_STEPS: f64 = 64.0;
 
 impl Default for Room {
     /// Nothing is known of any port.
@@ -229,5 +242,27 @@ mod tests {
             has(&all, a) != has(&all, b),
             "the one that is less full remains"
         );
+    }
+
+    #[test]
+    fn free_intervals_of_a_cheap_port_are_used_up_before_a_dear_ones() {
+        let cost = |is_billed, spare, price| Cost::new(is_billed, spare, price);
+        assert!(cost(true, 0.0, 1.0) < cost(true, 0.0, 1.1));
+        assert!(
+            cost(true, 0.0, 16_000.0) < cost(false, 1.0, 0.001),
+            "billed anyway"
+        );
+        assert!(
+            cost(false, 0.5, 1.0) < cost(false, 0.375, 1.0),
+            "of the same price the one with more of them left"
+        );
+        assert!(
+            cost(false, 0.25, 0.6) < cost(false, 0.5, 1.0),
+            "0.81 of 0.6 is less than 0.56 of 1.0"
+        );
+        assert!(cost(false, 0.0, 0.6) > cost(false, 0.5, 1.0));
+        assert!(cost(false, 1.0, 0.6) < cost(false, 1.0, 1.0));
+        assert!(cost(false, 0.5, 0.0) < cost(false, 0.25, 0.0), "no price");
+        assert!(cost(false, 0.0, 1e9) < Cost::UNKNOWN);
     }
 }

@@ -175,7 +175,8 @@ fn traffic_that_raises_no_bill_goes_first() {
     for (name, billed, spare, route) in [
         ("billed anyway", 1.0, 0.0, STEERED),
         ("both raise their bills", 0.0, 0.0, PLAIN),
-        ("free intervals are left", 0.0, 0.5, STEERED),
+        ("most free intervals are left", 0.0, 0.75, STEERED),
+        ("a few free intervals of the dear one", 0.0, 0.25, PLAIN),
     ] {
         with_ports(&mut world, goodput, ports(billed, spare));
         assert_eq!(world.asked(CLIENT, goodput).route, route, "{name}");
