@@ -94,8 +94,8 @@ func (b *Bill) end(next time.Time) {
 
 // add takes the rate of another interval.
 func (b *Bill) add(rate uint64) {
-	if before := b.recent(); len(before) == window {
-		b.latest.remove(before[0])
+	if len(b.latest) == window {
+		b.latest.remove(b.oldest())
 	}
 	b.saved.Rates = append(b.saved.Rates, rate)
 	b.elapsed.add(rate)
@@ -136,6 +136,15 @@ func (b *Bill) recent() []uint64 {
 	return rates[max(len(rates)-window, 0):]
 }
 
+// oldest is the first of the recent rates.
+func (b *Bill) oldest() uint64 {
+	first := len(b.saved.Past) + len(b.saved.Rates) - window
+	if past := len(b.saved.Past); first >= past {
+		return b.saved.Rates[first-past]
+	}
+	return b.saved.Past[first]
+}
+
 // lowest is the least rate up to most that is enough, as all higher ones are.
 func lowest(most float64, enough func(float64) bool) float64 {
 	low, high := 0.0, most
@@ -167,10 +176,13 @@ func (b *Bill) intervals() int {
 const (
 	// firstDay is how many intervals of a month say less than the month before.
 	firstDay = 288
-	// window is how many of the last intervals show those to come: of twenty days.
-	window = 20 * firstDay
-	// doubt is how many more are taken to be low. The first evening must not set the rate of the month.
-	doubt = 2 * firstDay
+	// window is how many of the last intervals show those to come: of four weeks, which have each day of
+	// the week equally often.
+	window = 28 * firstDay
+	// doubt is how many more are taken to be low: of half a week. A rate that is too low costs free
+	// intervals and can rise. One that is too high is billed for the month, so the first evenings, which
+	// may be a weekend's, must not set it.
+	doubt = 7 * firstDay / 2
 	// overBilled times the billed rate is clearly above it.
 	overBilled = 1.02
 	// descent is how far the target is below the billed rate while no free interval is used.

@@ -20,16 +20,26 @@ type Limits struct {
 	Mean time.Duration
 	// Lenient is whether clients beyond the level stay while no other port is better for them.
 	Lenient bool
+	// Patience is the longest time that a rise is put off after others proved wrong.
+	Patience time.Duration
+	// Memory is the time without a change after which a rise that proved wrong is repeated at the same
+	// load, 0 for never.
+	Memory time.Duration
 }
 
 // CapacityLimits are the limits of a port that shall not be filled beyond a share of its
 // capacity, such as 0.9.
 func CapacityLimits(fill float64) Limits {
-	return Limits{High: fill, Target: 0.985 * fill, Low: 0.97 * fill, Urgent: 1.05 * fill, Full: 0.97, Mean: 5 * time.Second}
+	return Limits{High: fill, Target: 0.985 * fill, Low: 0.97 * fill, Urgent: 1.05 * fill, Full: 0.97, Mean: 5 * time.Second, Patience: MaxPatience}
 }
 
-// billLimits are those of the rate that is billed anyway.
-var billLimits = Limits{High: 1.012, Target: 1, Low: 0.985, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true}
+// billLimits are those of the rate that is billed anyway. A port above it loses no packet, while one
+// below it leaves traffic to ports where it costs. So a rise is put off for at most three intervals
+// of the bill. After an hour without a change demand is another, and any level is tried again.
+var billLimits = Limits{
+	High: 1.012, Target: 1, Low: 0.985, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true,
+	Patience: 3 * Interval, Memory: time.Hour,
+}
 
 // Controller keeps a load below a limit by a level, the number of clients that may be on the port.
 //
@@ -37,7 +47,7 @@ var billLimits = Limits{High: 1.012, Target: 1, Low: 0.985, Urgent: 1.03, Full: 
 // much silence, and its effect is measured before the next one. It lowers the level as far
 // as the load demands. It raises the level when the load of one more step is expected to
 // stay below Low. A rise that proves wrong is not repeated at the same load. It
-// doubles the time until the next, up to [MaxPatience]. Therefore a steady demand is met
+// doubles the time until the next, up to Patience. Therefore a steady demand is met
 // by a finite number of changes, and controllers cannot swing against each other.
 type Controller struct {
 	limits Limits
@@ -78,7 +88,7 @@ const (
 	watched = time.Minute
 	// minPatience is the least time between a change and a rise.
 	minPatience = time.Minute
-	// MaxPatience is the longest time that a rise is put off after others proved wrong.
+	// MaxPatience is the Patience of a port that loses packets when a rise proves wrong.
 	MaxPatience = time.Hour
 	// retry is the time after which a change that had no effect is tried again.
 	retry = 3 * time.Minute
@@ -180,7 +190,7 @@ func (c *Controller) learn(mean float64) {
 
 func (c *Controller) lower(now time.Duration, mean float64) {
 	if now-c.changed < 2*c.patience && c.rose {
-		c.patience = min(2*c.patience, MaxPatience)
+		c.patience = min(2*c.patience, c.limits.Patience)
 		c.tooHigh, c.tooHighFrom = c.level, c.from
 	}
 	// The load is spread over the levels, more or less evenly.
@@ -205,6 +215,9 @@ func (c *Controller) raise(now time.Duration, mean float64) {
 	if steps < 1 && peak < c.limits.Low/2 {
 		// So large a step was learnt as demand changed. It must not keep an idle port closed.
 		c.step /= 2
+	}
+	if c.limits.Memory > 0 && now-c.changed > c.limits.Memory {
+		c.tooHigh = 0
 	}
 	// A port that is hardly used may try it again: something else has filled it.
 	if c.tooHigh > 0 && mean > max(0.9*c.tooHighFrom, c.limits.Low/2) {

@@ -148,11 +148,34 @@ func TestAnIdlePortTakesItsClientsBack(t *testing.T) {
 
 // A port is above its billed rate, and no other is cheaper for its clients.
 func TestClientsWithoutACheaperPortKeepTheirShare(t *testing.T) {
-	limits := port.Limits{High: 1.01, Target: 1, Low: 0.98, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true}
+	limits := port.Limits{High: 1.01, Target: 1, Low: 0.98, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute, Lenient: true, Patience: time.Hour}
 	c := port.NewController(limits, 200)
 	before := c.Shares()
 	observe(c, 0, 6*time.Hour, 1.3)
 	if got := c.Shares(); got != before {
 		t.Errorf("after six hours above the billed rate its share is %v instead of %v, and all would leave at once for a cheaper port", got, before)
+	}
+}
+
+// A rise proves wrong as demand grows. An hour later it is tried again at the same load, since demand may have
+// changed where the port is only billed by it.
+func TestARiseByTheBilledRateIsTriedAgain(t *testing.T) {
+	limits := port.Limits{
+		High: 1.01, Target: 1, Low: 0.98, Urgent: 1.03, Full: math.Inf(1), Mean: time.Minute,
+		Patience: 15 * time.Minute, Memory: time.Hour,
+	}
+	c := port.NewController(limits, 200)
+	now := time.Duration(0)
+	for before := c.Shares(); c.Shares() == before; now += 5 * time.Second {
+		observe(c, now, now+5*time.Second, 0.9)
+	}
+	wrong := c.Shares()
+	observe(c, now, now+90*time.Second, 1.1)
+	if c.Shares() == wrong {
+		t.Fatal("the rise does not prove wrong")
+	}
+	observe(c, now+90*time.Second, now+4*time.Hour, 0.9)
+	if got := c.Shares(); got != port.All {
+		t.Errorf("four hours at nine tenths of the target later the shares are %v, of the rise %v", got, wrong)
 	}
 }

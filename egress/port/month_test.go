@@ -21,19 +21,26 @@ type month struct {
 	peak           float64
 	growth         float64 // over the month
 	matches        int     // evenings with 40 % more
+	weekend        float64 // more on its days, as a part
+	holiday        int     // days from the 11th on with a quarter more
+	flash          float64 // more in the evening of the 14th, as a part
 	bound          float64 // share of clients to whom another route is not as good
 	within         float64 // the bill by the optimum
 }
 
 var months = []month{
-	{name: "equal transits", peering: 4, a: 10, b: 10, priceA: 1000, priceB: 1000, peak: 13, within: 1.1},
-	// The optimum knows the other port's price.
-	{name: "a cheap and a dear transit", peering: 4, a: 10, b: 10, priceA: 600, priceB: 1000, peak: 15, within: 1.15},
-	{name: "commitments", peering: 4, a: 10, b: 10, commitA: 4, commitB: 4, priceA: 1000, priceB: 800, peak: 13, within: 1.1},
-	{name: "matches", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, matches: 9, within: 1.15},
-	{name: "growth by a twentieth", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, growth: 0.05, within: 1.1},
+	{name: "equal transits", peering: 4, a: 10, b: 10, priceA: 1000, priceB: 1000, peak: 13, within: 1.09},
+	{name: "a cheap and a dear transit", peering: 4, a: 10, b: 10, priceA: 600, priceB: 1000, peak: 15, within: 1.11},
+	{name: "commitments", peering: 4, a: 10, b: 10, commitA: 4, commitB: 4, priceA: 1000, priceB: 800, peak: 13, within: 1.07},
+	{name: "matches", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, matches: 9, within: 1.11},
+	{name: "growth by a twentieth", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 11, growth: 0.05, within: 1.09},
 	{name: "growth by half", peering: 4, a: 10, b: 10, commitA: 3, commitB: 3, priceA: 1000, priceB: 1100, peak: 9, growth: 0.5, within: 1.15},
 	{name: "a third of the clients need one route", peering: 6, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 13, bound: 0.33, within: 1.1},
+	{name: "weekends lower by a quarter", peering: 4, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 13, weekend: -0.25, within: 1.1},
+	{name: "weekends higher by a quarter", peering: 4, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 11, weekend: 0.25, within: 1.21},
+	{name: "holiday", peering: 4, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 11, holiday: 4, within: 1.22},
+	{name: "flash event", peering: 4, a: 10, b: 10, commitA: 2, commitB: 2, priceA: 1000, priceB: 1100, peak: 11, flash: 0.6, within: 1.08},
+	{name: "a low and a high commitment", peering: 4, a: 10, b: 10, commitA: 1, commitB: 6, priceA: 800, priceB: 1000, peak: 14, within: 1.07},
 }
 
 // diurnal is the shape of an eyeball network's traffic over a day and a week, whose peak is 1.
@@ -49,26 +56,28 @@ func diurnal(at time.Time) float64 {
 	return shape / 1.04
 }
 
-// The bill is at most 1.1 times the offline optimum, which knows the month beforehand. It is up to
-// 1.15 times that where some evenings are much higher than others, or the traffic grows by half. The
-// same holds where the optimum has most of the traffic on one cheap port. The goodput is at least 98 % of that by quality alone, and no
-// port is full while another has room. The test takes minutes; TestMonth has one of the months.
+// The bill is at most 1.11 times the offline optimum, which knows the month beforehand. Months are worse whose
+// first days say too little of the others: with growth by half, higher weekends or a holiday. The goodput is at
+// least 98 % of that by quality alone, and no port is full while another has room. TestMonth has one of the
+// months with one seed. The constants were chosen by the first five seeds alone.
 func TestNightlyMonths(t *testing.T) {
 	for i, m := range months {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			m.check(t, uint64(i))
+			for _, seed := range []uint64{7, 11, 23, 57, 101, 3, 42, 88, 200, 1234} {
+				m.check(t, seed, uint64(i))
+			}
 		})
 	}
 }
 
 // See TestNightlyMonths.
-func TestMonth(t *testing.T) { months[2].check(t, 2) }
+func TestMonth(t *testing.T) { months[2].check(t, 7, 2) }
 
 // check runs a month.
-func (m month) check(t *testing.T, seed uint64) {
+func (m month) check(t *testing.T, seed, stream uint64) {
 	t.Helper()
-	got := m.run(t, rand.New(rand.NewPCG(7, seed)))
+	got := m.run(t, rand.New(rand.NewPCG(seed, stream)))
 	t.Logf("bill %.2f, optimum %.2f (%.1f %% more); quality alone %.2f; goodput %.2f %%; %.1f moves a client",
 		got.bill, got.optimum, 100*(got.bill/got.optimum-1), got.alone, 100*got.goodput, got.moves)
 	if got.bill > m.within*got.optimum {
@@ -77,7 +86,7 @@ func (m month) check(t *testing.T, seed uint64) {
 	if got.goodput < 0.98 {
 		t.Errorf("the goodput is %.1f %% of what quality alone gives", 100*got.goodput)
 	}
-	if got.moves > 150 {
+	if got.moves > 140 {
 		t.Errorf("a client moves %.0f times in the month", got.moves)
 	}
 	if got.full > 0.001 {
@@ -125,6 +134,7 @@ func (m month) run(t *testing.T, rng *rand.Rand) (got monthResult) {
 		if evenings[now.Day()-1] && now.Hour() >= 19 && now.Hour() < 21 {
 			demand *= 1.4
 		}
+		demand *= m.event(now)
 		offered := s.step(now, simStep, demand*gbps)
 		wasFull, room := false, false
 		for i, rate := range offered {
@@ -159,6 +169,21 @@ func (m month) run(t *testing.T, rng *rand.Rand) (got monthResult) {
 	got.full = full / float64(steps)
 	got.moves = float64(s.moves) / float64(len(clients))
 	return got
+}
+
+// event is the factor by which demand differs from its daily shape.
+func (m month) event(now time.Time) float64 {
+	factor := 1.0
+	if day := now.Weekday(); day == time.Saturday || day == time.Sunday {
+		factor += m.weekend
+	}
+	if day := now.Day() - 11; day >= 0 && day < m.holiday {
+		factor *= 1.25
+	}
+	if now.Day() == 14 && now.Hour() >= 18 && now.Hour() < 21 {
+		factor *= 1 + m.flash
+	}
+	return factor
 }
 
 // boundShares are the shares of traffic that need each port.

@@ -88,21 +88,20 @@ func (s *simulation) choose(i int) int {
 			best = p
 		}
 	}
-	cost := func(p int) (tier int, price uint32) {
-		switch {
-		case c.place[p] < float64(known[p].Billed[c.class])/port.Whole:
-			return 0, known[p].Price
-		default:
-			return 1 + port.MaxSpare - int(known[p].Spare), known[p].Price
+	cost := func(p int) (mayRaise bool, cost uint32) {
+		if c.place[p] < float64(known[p].Billed[c.class])/port.Whole {
+			return false, known[p].Price
 		}
+		// By the part of free intervals that is used, of which half a step is rounded off.
+		return true, known[p].Price * (2*port.MaxSpare + 1 - 2*uint32(known[p].Spare))
 	}
 	chosen := best
 	for _, p := range open {
 		if c.by[p] < 0.98*c.by[best] {
 			continue
 		}
-		tier, price := cost(p)
-		if t, pr := cost(chosen); tier < t || (tier == t && price < pr) {
+		raises, price := cost(p)
+		if r, least := cost(chosen); (r && !raises) || (r == raises && price < least) {
 			chosen = p
 		}
 	}

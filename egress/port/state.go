@@ -46,8 +46,8 @@ type State struct {
 	// bill, so they prefer another route of the same quality.
 	Billed Shares
 	// Spare is how much of the time the traffic of the others raises no bill either, 0 to
-	// [MaxSpare]. For a 95th percentile leaves out a month's highest intervals. They come to
-	// the port that has most of it left.
+	// [MaxSpare]. For a 95th percentile leaves out a month's highest intervals. Of ports with
+	// one price they come to the one that has most of it left.
 	Spare uint8
 }
 
