@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use hikyaku_h2::connection::Event;
 use hikyaku_h2::error::Code;
 use hikyaku_h2::message::RequestHead;
@@ -60,8 +59,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
                 }
                 Ok(Some(Event::TooLarge { stream, .. })) => self.refuse(stream),
                 Ok(Some(Event::Data { stream, data, end })) => {
-                    let data = Bytes::copy_from_slice(data);
-                    self.on_data(stream, data, end);
+                    let left = self
+                        .streams
+                        .keep(stream, data, end.then_some(End::Complete));
+                    self.on_data(stream, left, end);
                 }
                 Ok(Some(Event::Trailers { stream, trailers })) => {
                     let trailers = trailers.to_headers().unwrap_or_default();
@@ -136,15 +137,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
         }
     }
 
-    fn on_data(&mut self, id: u32, data: Bytes, end: bool) {
-        let Some(stream) = self.streams.get(id) else {
-            return self.windows.on_read(&mut self.engine, data.len());
-        };
-        match &stream.upload {
-            Some(upload) => upload.push(data, end.then_some(End::Complete)),
-            None => self.windows.on_read(&mut self.engine, data.len()),
+    /// Takes note of content, of which nobody reads `left` bytes.
+    fn on_data(&mut self, id: u32, left: usize, end: bool) {
+        if left > 0 {
+            self.windows.on_read(&mut self.engine, left);
         }
-        if end && stream.is_over() {
+        if end && self.streams.get(id).is_some_and(|stream| stream.is_over()) {
             self.streams.remove(id);
         }
     }
@@ -168,7 +166,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
         if let Some(stream) = self.streams.remove(id)
             && let Some(upload) = &stream.upload
         {
-            upload.push(Bytes::new(), Some(End::Reset(code)));
+            upload.end(End::Reset(code));
         }
     }
 }

@@ -223,7 +223,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(upload) = &self.upload {
-            upload.push(bytes::Bytes::new(), Some(End::Closed));
+            upload.end(End::Closed);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::stream::Stream;
+use super::upload::End;
 
 /// The requests of a connection that are not over, in ascending order of their streams.
 #[derive(Default)]
@@ -21,6 +22,16 @@ impl Streams {
     pub(super) fn get(&mut self, id: u32) -> Option<&mut Stream> {
         let position = self.position(id)?;
         self.0.get_mut(position).map(|stream| &mut **stream)
+    }
+
+    /// Hands content on to who reads that of a stream's request. Returns how many bytes nobody reads.
+    pub(super) fn keep(&mut self, id: u32, data: &[u8], end: Option<End>) -> usize {
+        let upload = self.get(id).and_then(|stream| stream.upload.as_ref());
+        let Some(upload) = upload else {
+            return data.len();
+        };
+        upload.push(data, end);
+        0
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<Stream>> {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hikyaku_h2::error::Code;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -14,13 +14,16 @@ use parking_lot::Mutex;
 use super::inbox::{Inbox, Note};
 use hikyaku_content::BoxError;
 
+/// Bytes up to which frames that follow each other are kept as one.
+const CHUNK: usize = 16 * 1024;
+
 /// Content of a request that has arrived and was not read.
 #[derive(Debug, Default)]
 pub(super) struct Upload(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    chunks: VecDeque<Bytes>,
+    chunks: VecDeque<BytesMut>,
     trailers: Option<HeaderMap>,
     end: Option<End>,
     reader: Option<Waker>,
@@ -39,13 +42,16 @@ pub(super) enum End {
 
 impl Upload {
     /// Hands on content, and the end if there is one.
-    pub(super) fn push(&self, data: Bytes, end: Option<End>) {
+    pub(super) fn push(&self, data: &[u8], end: Option<End>) {
         self.change(|state| {
-            if !data.is_empty() {
-                state.chunks.push_back(data);
-            }
+            state.keep(data);
             state.end = state.end.or(end);
         });
+    }
+
+    /// Ends the request, if it has not ended.
+    pub(super) fn end(&self, end: End) {
+        self.push(&[], Some(end));
     }
 
     /// Ends the request with trailers.
@@ -120,7 +126,7 @@ impl Body for UploadBody {
             let Some(chunk) = state.chunks.pop_front() else {
                 return state.poll_end(cx);
             };
-            chunk
+            chunk.freeze()
         };
         self.on_read(chunk.len());
         Poll::Ready(Some(Ok(Frame::data(chunk))))
@@ -139,6 +145,15 @@ impl Body for UploadBody {
 }
 
 impl State {
+    /// Keeps content. Frames may have a byte each, which must not take a chunk each.
+    fn keep(&mut self, data: &[u8]) {
+        match self.chunks.back_mut() {
+            Some(last) if last.len() + data.len() <= CHUNK => last.extend_from_slice(data),
+            _ if data.is_empty() => {}
+            _ => self.chunks.push_back(data.into()),
+        }
+    }
+
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(trailers) = self.trailers.take() {
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
@@ -164,7 +179,7 @@ impl Drop for UploadBody {
         let (bytes, has_ended) = {
             let mut state = self.upload.0.lock();
             let chunks = std::mem::take(&mut state.chunks);
-            (chunks.iter().map(Bytes::len).sum(), state.end.is_some())
+            (chunks.iter().map(BytesMut::len).sum(), state.end.is_some())
         };
         if bytes > 0 || !has_ended {
             self.inbox.put(Note::Dropped {
@@ -197,7 +212,7 @@ mod tests {
         ];
         for (case, end, is_over) in cases {
             let (upload, mut body, _) = upload(None);
-            upload.push(Bytes::from_static(b"some"), Some(end));
+            upload.push(b"some", Some(end));
             let frame = body.frame().await.unwrap().unwrap();
             assert_eq!(frame.into_data().unwrap(), b"some"[..], "{case}");
             let after = body.frame().await;
@@ -208,9 +223,9 @@ mod tests {
     #[tokio::test]
     async fn reading_makes_room_and_dropping_gives_the_rest_back() {
         let (upload, mut body, inbox) = upload(Some(8));
-        upload.push(Bytes::from_static(b"some"), None);
-        upload.push(Bytes::from_static(b"more"), None);
+        upload.push(b"some", None);
         body.frame().await.unwrap().unwrap();
+        upload.push(b"more", None);
         assert_eq!(body.size_hint().exact(), Some(4));
         drop(body);
         let mut notes = Vec::new();
@@ -228,9 +243,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn frames_of_a_byte_take_the_memory_of_few_chunks() {
+        let (upload, mut body, _) = upload(None);
+        for byte in 0..40_000_u32 {
+            upload.push(&[byte as u8], None);
+        }
+        assert_eq!(upload.0.lock().chunks.len(), 40_000_usize.div_ceil(CHUNK));
+        upload.push(&[7; CHUNK], Some(End::Complete));
+        let mut sizes = Vec::new();
+        let mut content = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let data = frame.unwrap().into_data().unwrap();
+            sizes.push(data.len());
+            content.extend_from_slice(&data);
+        }
+        assert_eq!(sizes, [CHUNK, CHUNK, 40_000 - 2 * CHUNK, CHUNK]);
+        let bytes = content.iter().take(40_000).enumerate();
+        assert!(bytes.into_iter().all(|(i, byte)| *byte == i as u8));
+    }
+
+    #[tokio::test]
     async fn trailers_come_last() {
         let (upload, mut body, _) = upload(None);
-        upload.push(Bytes::from_static(b"some"), None);
+        upload.push(b"some", None);
         upload.trailers(HeaderMap::from_iter([(
             http::header::ETAG,
             "\"1\"".parse().unwrap(),
