@@ -259,9 +259,11 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     };
     let session = (start + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
     if spec.workload.kind == Kind::Paths {
+        let visits = spec.workload.visitors.as_ref();
+        let measured = visits.map_or(0.0, |visitors| visitors.duration.as_secs_f64());
         return Cost {
             weight: (PATHS_WEIGHT * rate).max(MIN_WEIGHT),
-            duration: f64::from(sessions) * (start + transfer),
+            duration: f64::from(sessions) * (start + transfer) + measured,
         };
     }
     let weight = (rate * transfer / (transfer + 0.05))
@@ -296,8 +298,10 @@ fn paths_rate(spec: &Spec, cell: &Cell) -> f64 {
     let links = spec.path_links(cell).unwrap_or_default();
     let rate = |link: &Links| link.rate().map_or(UNLIMITED, Rate::mbps);
     let stream = spec.traffic(cell).and_then(|traffic| traffic.rate);
+    let visitors = spec.workload.visitors.as_ref();
+    let clients = f64::from(visitors.map_or(1, |visitors| visitors.clients));
     let all: f64 = links.iter().map(rate).sum();
-    all.min(stream.map_or(UNLIMITED, Rate::mbps))
+    all.min(stream.map_or(UNLIMITED, |rate| clients * rate.mbps()))
 }
 
 /// Returns the cost of all clients, or of one client of any kind alone.

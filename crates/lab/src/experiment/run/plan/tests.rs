@@ -144,3 +144,14 @@ fn where_one_arm_remembers_all_have_runs_of_many_sessions() {
     let (_, jobs) = planned("version-sweep", 1);
     assert!(jobs.iter().all(|job| job.sessions == (0..1)));
 }
+
+#[test]
+fn visitors_stay_as_long_as_their_workload_says_and_count_all() {
+    let (spec, jobs) = planned("epe-capacity", 1);
+    let visitors = spec.workload.visitors.as_ref().unwrap();
+    for job in &jobs {
+        assert!(job.cost.duration >= visitors.duration.as_secs_f64());
+        // Fifty streams of 600 kbit/s, or both links.
+        assert!(job.cost.weight >= 30.0 * PATHS_WEIGHT, "{:?}", job.cost);
+    }
+}
