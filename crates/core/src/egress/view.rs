@@ -44,10 +44,11 @@ impl RouteView {
                 quality.avoided_for = prefix.avoided_for(who, now);
             }
         }
+        let doubt = Doubt::of(own, now);
         for (wider, share) in [(prefix, PREFIX_SHARE), (asn, AS_SHARE)] {
             let Some(wider) = wider else { continue };
             for measured in Measured::ALL {
-                let doubt = Doubt::of(own, measured, now);
+                let doubt = doubt.filter(|_| measured != Measured::Rtt);
                 fill_in(&mut carriers, own, wider, (measured, share), doubt);
             }
             for (quality, wider) in carriers.iter_mut().zip(&wider.0) {
@@ -275,19 +276,15 @@ pub(super) fn contrast(
 struct Doubt {
     /// By how much the carrier fell that fell most, as a natural logarithm.
     fell: f32,
-    /// The carriers that fell.
-    fallen: [bool; Carrier::COUNT],
+    now: Secs,
 }
 
 impl Doubt {
-    /// The client's doubt of a quantity; `None` where no carrier has fallen a short time ago.
-    fn of(own: &Snapshot, measured: Measured, now: Secs) -> Option<Self> {
-        let fallen = own.0.each_ref().map(|stats| stats.is_unsteady(now));
-        let of_fallen = own.0.iter().filter(|stats| stats.is_unsteady(now));
-        let fell = of_fallen
-            .map(|stats| stats.decline.fell(&stats.goodput))
-            .reduce(f32::max)?;
-        (measured != Measured::Rtt).then_some(Self { fell, fallen })
+    /// A client's doubt of goodputs; `None` where no carrier has fallen a short time ago.
+    fn of(own: &Snapshot, now: Secs) -> Option<Self> {
+        let fallen = own.0.iter().filter(|stats| stats.is_unsteady(now));
+        let fell = fallen.map(|stats| stats.decline.fell(&stats.goodput));
+        fell.reduce(f32::max).map(|fell| Self { fell, now })
     }
 
     /// A carrier's place beside the fallen one, between that of before and as much better as that fell.
@@ -317,7 +314,7 @@ fn fill_in(
         None => return,
     };
     for ((quality, own), wider) in carriers.iter_mut().zip(&own.0).zip(&wider.0) {
-        let has_fallen = doubt.is_some_and(|doubt| doubt.fallen[own.carrier.index()]);
+        let has_fallen = doubt.is_some_and(|doubt| own.is_unsteady(doubt.now));
         // A carrier that the level was mostly taken from learns nothing by it.
         if measured.of(own).weight <= total / 2.0 && !has_fallen {
             let theirs = measured.of(wider);
