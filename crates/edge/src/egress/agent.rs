@@ -14,8 +14,9 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::UnixStream;
 
+use super::net::Net;
 use super::sse::{EventError, EventParser, RawEvent};
-use super::wire::{AgentEvent, Lookup, LookupList, LookupRequest, Net};
+use super::wire::{AgentEvent, Lookup, LookupList, LookupRequest};
 
 /// For an answer other than the stream of events.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::net::Net;
 use super::state::Answer;
-use super::wire::Net;
 
 /// Prefixes without a connection whose answers are kept. Beyond, all of them go.
 const MAX_IDLE: usize = 65_536;

@@ -8,7 +8,8 @@ use hikyaku_core::egress::{
     Mptcp, Port, Room,
 };
 
-use super::wire::{self, EgressState, Lookup, Net, Path, Policy, Snapshot};
+use super::net::Net;
+use super::wire::{self, EgressState, Lookup, Path, Policy, Snapshot};
 use crate::bpf::Prefix;
 
 /// The agent's last report, and whether it still counts.
@@ -107,7 +108,6 @@ impl State {
 
     /// Puts an egress route in place of the former one of its name. Returns whether answers to lookups may have
     /// changed, as they leave out egress routes that are down. The set holds the indices that went to another
-    /// egress route.
     /// egress route.
     pub(super) fn put_path(&mut self, path: Path) -> (bool, EgressSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));

@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use hikyaku_core::choice::Session;
 use hikyaku_core::egress::{Blame, Route};
+use hikyaku_core::policy::PolicyConfig;
 use http::Request;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, Rules, SteerBy};
+use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, Rules, SteerBy};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fakes::{InForce, in_force, part, replace};
