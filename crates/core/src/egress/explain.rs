@@ -187,6 +187,9 @@ impl KnownEgresses<'_> {
             Verdict::HeldBack => "not compared, since the client is held back".to_owned(),
             Verdict::Avoided { left } => format!("avoided for {}", human::time(left)),
             Verdict::Backup => "backup, taken only while the others stall".to_owned(),
+            Verdict::Full if route == Route::Aggregated => {
+                "fewer than two of its ports have room".to_owned()
+            }
             Verdict::Full => "its port is full".to_owned(),
             Verdict::TooFewSamples {
                 of,

@@ -6,6 +6,7 @@ mod credited;
 mod explained;
 mod mptcp;
 mod notified;
+mod ports;
 mod stalls;
 
 use std::net::IpAddr;

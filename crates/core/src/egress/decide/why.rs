@@ -26,7 +26,7 @@ pub(in crate::egress) enum Verdict {
     },
     /// It is a backup, and others work.
     Backup,
-    /// Its port is full.
+    /// Its port is full; of several together, the ports of all but one at most.
     Full,
     /// It is not certain yet whether it is better.
     TooFewSamples {
@@ -104,13 +104,21 @@ impl Rules<'_> {
         if self.is_backup(route) && !self.options().contains(route) {
             return Verdict::Backup;
         }
-        if route != Route::Aggregated && !self.has_room(route) && !self.options().contains(route) {
+        if self.is_left_for_room(route) {
             return Verdict::Full;
         }
         match self.gain(route, than, Proof::LowerBound) {
             Some(gain) if self.is_proof(gain, route, than) && stalling => Verdict::Stalling,
             Some(gain) if self.can_compare(route, than) => Verdict::NotBetter { than, gain },
             _ => self.too_few(route, than),
+        }
+    }
+
+    /// Whether a route, or all but one of several together, has no room while others have.
+    fn is_left_for_room(&self, route: Route) -> bool {
+        match route {
+            Route::Aggregated => !self.candidates.have_room_for_several(),
+            single => !self.has_room(single) && !self.options().contains(single),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The texts of explanations about routes.
 
+use super::ports::port;
 use super::*;
-use crate::egress::{KnownEgresses, RoutesExplanation, explain_routes};
+use crate::egress::{KnownEgresses, Room, RoutesExplanation, explain_routes};
 
 impl World {
     fn explained(&self, present: EgressSet, up: EgressSet) -> RoutesExplanation {
@@ -75,11 +76,25 @@ fn several_that_are_not_better_are_why_the_single_one_is_taken() {
     );
 }
 
+/// Fills the ports of egress routes; those of the others have room.
+fn with_full(world: &mut World, full: &[EgressId]) {
+    let ports = [BEST, OTHER, THIRD].map(|egress| {
+        let admitted = f64::from(u8::from(!full.contains(&egress)));
+        (egress, Some(port(egress.0 + 1, admitted, 1.0, 1.0)))
+    });
+    world.candidates.room = Room::new(
+        addr(CLIENT),
+        Criterion::Goodput,
+        Some(BEST),
+        ports.into_iter(),
+    );
+}
+
 #[test]
 fn each_route_has_its_verdict() {
     type Change = fn(&mut World);
     // case, events, the route, its code, its verdict
-    let cases: [(&str, Change, &str, &str, &str); 12] = [
+    let cases: [(&str, Change, &str, &str, &str); 14] = [
         ("the chosen one", |_| (), "plain", "chosen", "chosen"),
         (
             "worse",
@@ -139,6 +154,23 @@ fn each_route_has_its_verdict() {
             "aggregate",
             "no_mptcp",
             "only for connections with MPTCP",
+        ),
+        (
+            "its port is full",
+            |world| with_full(world, &[OTHER]),
+            "transit-b",
+            "full",
+            "its port is full",
+        ),
+        (
+            "all ports but one are full",
+            |world| {
+                world.see(CLIENT, SEVERAL, 16, 40, 30);
+                with_full(world, &[OTHER, THIRD]);
+            },
+            "aggregate",
+            "full",
+            "fewer than two of its ports have room",
         ),
         (
             "the operator allows others",

@@ -7,7 +7,7 @@ use crate::choice::{Group, Reason};
 use crate::egress::{Mptcp, Port, PortShares, Room, RouteBar};
 
 /// A port that admits a share of clients, at a price.
-fn port(number: u8, admitted: f64, billed: f64, price: f64) -> Port {
+pub(super) fn port(number: u8, admitted: f64, billed: f64, price: f64) -> Port {
     let all = |share| PortShares {
         goodput: share,
         stall: 1.0,

@@ -61,6 +61,16 @@ pub(super) fn path(name: &str, state: &str, mark: u32, addresses: &[&str]) -> Va
            "routes": {"ipv6": 1, "ipv4": 1}})
 }
 
+/// Like [`path`], by a port of its own that admits the shares of clients of `[goodput, stall, rtt]`.
+pub(super) fn path_by_port(name: &str, mark: u32, admitted: [f64; 3]) -> Value {
+    let [goodput, stall, rtt] = admitted;
+    let mut path = path(name, "up", mark, &[]);
+    path["port"] = json!({"number": mark - MARK_A + 1, "kind": "transit", "price": 1.0,
+        "admitted": {"goodput": goodput, "stall": stall, "rtt": rtt},
+        "billed": {"goodput": 1, "stall": 1, "rtt": 1}, "spare": 0.0});
+    path
+}
+
 impl Agent {
     pub(super) fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), None)
