@@ -7,8 +7,8 @@ mod route;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -26,6 +26,7 @@ use crate::events::Event;
 use crate::experiments::Experiments;
 use crate::ledger::{Exchange, Ledger};
 use crate::limits::Memory;
+use crate::marked::Packets;
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
 use crate::pace::Pacer;
@@ -77,6 +78,8 @@ pub(crate) struct Conn {
     pacer: Option<Arc<Pacer>>,
     /// Where there are egress routes.
     route: Option<Arc<ConnRoute>>,
+    /// That take this route.
+    packets: OnceLock<Weak<dyn Packets>>,
     /// Memory for its responses.
     account: Arc<Account>,
 }
@@ -121,6 +124,7 @@ impl Conn {
             validated: AtomicBool::new(opening.validated),
             pacer: opening.pacer,
             route,
+            packets: OnceLock::new(),
             account,
         });
         if version == Version::H3 {

@@ -19,8 +19,17 @@ pub struct Agent {
 struct State {
     paths: [Value; 2],
     best: Value,
+    policies: Value,
     connections: Vec<UnixStream>,
     watchers: Vec<UnixStream>,
+}
+
+impl State {
+    /// Sends an event to all who watch.
+    fn notify(&mut self, event: &str) {
+        self.watchers
+            .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
+    }
 }
 
 /// A path in the agent's API.
@@ -46,6 +55,7 @@ impl Agent {
                 path("transit-b", "up", b, Self::ADDRESSES[1]),
             ],
             best: json!({"best": "transit-a"}),
+            policies: json!([]),
             connections: Vec::new(),
             watchers: Vec::new(),
         }));
@@ -68,19 +78,28 @@ impl Agent {
         let mut state = self.state.lock().unwrap();
         state.paths[1]["state"] = how.into();
         let event = format!("event: path\ndata: {}\n\n", state.paths[1]);
-        state
-            .watchers
-            .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
+        state.notify(&event);
+    }
+
+    /// Has classes of content leave by the second egress route, and the others as plain packets do.
+    pub fn steer(&self, classes: &[&str]) {
+        let mut state = self.state.lock().unwrap();
+        let verdict = |classes: &[&str], mode: &str, paths: &[&str]| {
+            json!({"policy": "p", "clients": [], "classes": classes, "mode": mode, "paths": paths,
+                   "backup": []})
+        };
+        state.policies = json!([
+            verdict(classes, "steered", &["transit-b"]),
+            verdict(&[], "plain", &[]),
+        ]);
+        state.notify("event: policies\ndata: {\"policies\": []}\n\n");
     }
 
     /// Does not know any more which egress route plain packets take, and gives a reason.
     pub fn plain_is_unknown(&self, why: &str) {
         let mut state = self.state.lock().unwrap();
         state.best = json!({"best_unknown": why});
-        let event = "event: routes\ndata: {\"prefixes\": []}\n\n";
-        state
-            .watchers
-            .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
+        state.notify("event: routes\ndata: {\"prefixes\": []}\n\n");
     }
 
     /// Ends the agent as a kill would.
@@ -115,8 +134,8 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
                 continue;
             }
             Some("/v1/lookup") => {
-                let best = state.lock().unwrap().best.clone();
-                lookup(&serde_json::from_slice(&body).unwrap(), &best)
+                let state = state.lock().unwrap();
+                lookup(&serde_json::from_slice(&body).unwrap(), &state)
             }
             _ => json!({}),
         };
@@ -129,8 +148,8 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
     }
 }
 
-/// The answers to a request; `best` has the fields on the route that plain packets take.
-fn lookup(request: &Value, best: &Value) -> Value {
+/// The answers to a request.
+fn lookup(request: &Value, state: &State) -> Value {
     let reach = |name: &str| {
         json!({"name": name, "state": "up", "prefix": "::/0", "local_pref": 100, "med": 0,
                "as_path": [64496, 64999]})
@@ -138,8 +157,8 @@ fn lookup(request: &Value, best: &Value) -> Value {
     let paths = [reach("transit-a"), reach("transit-b")];
     let clients = request["clients"].as_array().unwrap().iter();
     let of = |client| {
-        let mut answer = json!({"client": client, "paths": paths, "policies": []});
-        let fields = best.as_object().unwrap().clone();
+        let mut answer = json!({"client": client, "paths": paths, "policies": state.policies});
+        let fields = state.best.as_object().unwrap().clone();
         answer.as_object_mut().unwrap().extend(fields);
         answer
     };

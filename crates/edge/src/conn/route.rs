@@ -2,17 +2,19 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hikyaku_content::Peer;
 use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{RouteObservation, SubflowRtt};
+use http::HeaderMap;
 
 use super::Conn;
-use crate::egress::{ConnRoute, SubflowEnds, Update};
+use crate::egress::{ConnRoute, Outstanding, SubflowEnds, Update};
 use crate::events::{Event, RouteNews};
 use crate::ledger::Ledger;
+use crate::marked::Packets;
 use crate::mptcp::Mptcp;
 use crate::shared::Shared;
 use crate::transport::{Flight, Stall};
@@ -35,6 +37,31 @@ impl Conn {
     /// The route of its packets, where there are egress routes.
     pub(crate) const fn route(&self) -> Option<&Arc<ConnRoute>> {
         self.route.as_ref()
+    }
+
+    /// Takes the packets that it sends, which follow its route.
+    pub(crate) fn sends_by(&self, packets: &Arc<dyn Packets>) {
+        // A connection has one meter.
+        let _ = self.packets.set(Arc::downgrade(packets));
+    }
+
+    /// Takes note of a response to a request for `path`, before any of it is written. With another class
+    /// of content already its first packets take another route: short responses are over when the meter
+    /// looks.
+    pub(crate) fn responds(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        length: Option<u64>,
+    ) -> Option<Outstanding> {
+        let route = self.route.as_ref()?;
+        let outstanding = route.begin(path, headers, length);
+        if route.is_outdated()
+            && let Some(packets) = self.packets.get().and_then(Weak::upgrade)
+        {
+            packets.set_mark(self.mark());
+        }
+        Some(outstanding)
     }
 
     /// The name of that route.

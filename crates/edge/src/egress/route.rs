@@ -215,6 +215,8 @@ impl ConnRoute {
 
     /// The same, uncounted; and the route before.
     fn decide_anew(&self, visit: Visit) -> (Update, Route) {
+        // Handlers of requests decide beside the meter: the last one to look is to be the last to set.
+        let mut chosen = self.chosen.lock();
         self.outdated.store(false, Ordering::Relaxed);
         let answer = self.subscription.get().and_then(Subscription::answer);
         let egress = &self.egress;
@@ -222,7 +224,6 @@ impl ConnRoute {
         self.decided_for.store(content.bytes, Ordering::Relaxed);
         let decided = egress.decide(self.client, answer.as_ref(), content, self.mptcp(), visit);
         let (route, mark) = self.applied(decided.decision.route);
-        let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
         let moved = before != route;
         let is_news =
@@ -234,13 +235,13 @@ impl ConnRoute {
             chosen.subflows = subflows::Ordered::default();
         }
         self.send_hint(&mut chosen);
-        drop(chosen);
         let others = decided.candidates.singles().len() > 1 || route == Route::Aggregated;
         self.has_others.store(others, Ordering::Relaxed);
         self.mark.store(mark, Ordering::Relaxed);
         if moved {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
+        drop(chosen);
         if is_news {
             egress.counts.decided(&decided.decision.reason);
         }

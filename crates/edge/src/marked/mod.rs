@@ -4,6 +4,7 @@
 //! mark are sent here, with the control messages that quinn-udp would set, and their mark.
 
 mod marks;
+mod packets;
 #[cfg(test)]
 mod tests;
 mod unsegmented;
@@ -22,6 +23,7 @@ use tokio::net::UdpSocket;
 use tokio_util::sync::ReusableBoxFuture;
 
 pub(crate) use self::marks::Marks;
+pub(crate) use self::packets::{Packets, QuicPackets};
 use self::unsegmented::Unsegmented;
 use crate::clock;
 use crate::sys::{self, Datagrams};

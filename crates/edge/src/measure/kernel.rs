@@ -7,11 +7,12 @@ use hikyaku_units::Rate;
 use hikyaku_units::arm::Congestion;
 
 use super::{Socket, SubflowFlight};
+use crate::marked::Packets;
 use crate::tcp_cc::Control;
 use crate::transport::{Flight, Snapshot};
 
 /// A TCP or MPTCP connection, as its meter knows it.
-pub(crate) trait TcpTransport {
+pub(crate) trait TcpTransport: Packets {
     /// The connection's state; `acked` counts from the first byte written.
     ///
     /// # Errors
@@ -35,9 +36,6 @@ pub(crate) trait TcpTransport {
 
     /// Holds it to a rate, if there is one.
     fn set_pacing(&self, rate: Option<Rate>);
-
-    /// Lets its packets take the path of `mark`; 0 is the plain one.
-    fn set_mark(&self, mark: u32);
 
     /// Makes it send at once over another path. Returns whether it does.
     fn failover(&self) -> bool;
@@ -86,6 +84,16 @@ impl TcpTransport for Socket {
         }
     }
 
+    fn failover(&self) -> bool {
+        let made = self.try_failover();
+        if let Err(error) = &made {
+            tracing::debug!("sending at once over another path: {error}");
+        }
+        made.is_ok()
+    }
+}
+
+impl Packets for Socket {
     fn set_mark(&self, mark: u32) {
         let moved = self.try_set_mark(mark);
         if matches!(moved, Ok(true))
@@ -102,13 +110,5 @@ impl TcpTransport for Socket {
                 );
             });
         }
-    }
-
-    fn failover(&self) -> bool {
-        let made = self.try_failover();
-        if let Err(error) = &made {
-            tracing::debug!("sending at once over another path: {error}");
-        }
-        made.is_ok()
     }
 }

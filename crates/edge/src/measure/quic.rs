@@ -1,7 +1,6 @@
 //! The meter of a QUIC connection.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +20,7 @@ use super::watcher::{Watcher, report};
 use super::{Exchange, Load, Patience, Snapshot, Terms};
 use crate::clock;
 use crate::conn::Conn;
-use crate::marked::Marks;
+use crate::marked::{Marks, Packets, QuicPackets};
 use crate::transport::TransportChoice;
 
 /// Between reports while responses are under way, at most.
@@ -40,7 +39,7 @@ const ACK_DELAY: Duration = Duration::from_millis(25);
 pub(crate) struct QuicMeter<T = Quinn> {
     conn: Arc<Conn>,
     quic: T,
-    marks: Arc<Marks>,
+    packets: Arc<QuicPackets>,
     /// Settings that its congestion control was last given.
     settings: Settings,
     acknowledged: Arc<Acknowledged>,
@@ -54,25 +53,11 @@ pub(crate) struct QuicMeter<T = Quinn> {
     load: Load,
     patience: Patience,
     streamed: Streamed,
-    steered: Option<Steered>,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
     keep_alive: KeepAlive,
     /// How often it was made to send something that the client acknowledges.
     nudges: u32,
-}
-
-/// Marks of a connection's packets while it is steered.
-struct Steered {
-    marks: Arc<Marks>,
-    destination: SocketAddr,
-    mark: u32,
-}
-
-impl Drop for Steered {
-    fn drop(&mut self) {
-        self.marks.clear(self.destination, self.mark);
-    }
 }
 
 impl<T: QuicTransport> QuicMeter<T> {
@@ -92,6 +77,9 @@ impl<T: QuicTransport> QuicMeter<T> {
             ..conn.chosen()
         };
         conn.uploads.note_rtt(quic.rtt());
+        let packets = Arc::new(QuicPackets::new(marks, quic.remote_address()));
+        let sent: Arc<dyn Packets> = Arc::<QuicPackets>::clone(&packets);
+        conn.sends_by(&sent);
         let handshake = Snapshot {
             acked: quic.acked(),
             ..Snapshot::default()
@@ -102,7 +90,7 @@ impl<T: QuicTransport> QuicMeter<T> {
             conn,
             settings: begun.quic_settings(),
             quic,
-            marks,
+            packets,
             acknowledged,
             awaiting: VecDeque::new(),
             given_up: Vec::new(),
@@ -112,7 +100,6 @@ impl<T: QuicTransport> QuicMeter<T> {
             load: Load::default(),
             patience: Patience::new(terms),
             streamed: Streamed::after(&handshake),
-            steered: None,
             watcher: None,
             keep_alive: KeepAlive::new(max_idle),
             nudges: 0,
@@ -309,20 +296,8 @@ impl<T: QuicTransport> QuicMeter<T> {
             let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
             self.sample_route(now, idle);
         }
-        let destination = self.quic.remote_address();
-        let marked = |steered: &Steered| (steered.mark, steered.destination) == (mark, destination);
-        if self.steered.as_ref().map_or(mark == 0, marked) {
-            return;
-        }
-        self.steered = (mark != 0).then(|| {
-            let marks = Arc::clone(&self.marks);
-            marks.set(destination, mark);
-            Steered {
-                marks,
-                destination,
-                mark,
-            }
-        });
+        self.packets.follow(self.quic.remote_address());
+        self.packets.set_mark(mark);
     }
 
     /// Gives the connection the path and congestion control that were chosen since.

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::clock;
 use crate::conn::Conn;
+use crate::marked::Packets;
 
 /// Between looks at the socket while responses are under way.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,12 +64,14 @@ pub(crate) struct TcpMeter<T = Socket> {
     route: RouteReporter,
 }
 
-impl<T: TcpTransport> TcpMeter<T> {
+impl<T: TcpTransport + 'static> TcpMeter<T> {
     /// Of a connection whose client is served by `terms`.
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<T>, terms: Terms) -> Self {
         let now = clock::now();
         let snapshot = socket.look().unwrap_or_default();
         conn.uploads.note_rtt(snapshot.srtt);
+        let packets: Arc<dyn Packets> = Arc::<T>::clone(&socket);
+        conn.sends_by(&packets);
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             route: RouteReporter::new(conn.route_changes(), &snapshot),

@@ -59,9 +59,10 @@ impl Answerer {
         headers.entry(header::SERVER).or_insert(whole::SERVER);
         conn.apply(headers);
         ticket.answered(&response);
-        if let (Some(route), Some(path)) = (conn.route(), path) {
-            let length = response.body().size_hint().exact();
-            ticket.sends(route.begin(path.path(), response.headers(), length));
+        let length = response.body().size_hint().exact();
+        let begun = path.and_then(|path| conn.responds(path.path(), response.headers(), length));
+        if let Some(outstanding) = begun {
+            ticket.sends(outstanding);
         }
         let response = budget::bounded(response, conn.account());
         match conn.pacing() {

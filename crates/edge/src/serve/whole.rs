@@ -39,9 +39,9 @@ impl Answerer {
         let alt_svc = conn.alt_svc();
         ticket.answered_with(StatusCode::OK);
         let length = file.content().len();
-        if let Some(route) = conn.route() {
-            let path = request.uri().path();
-            ticket.sends(route.begin(path, file.headers(), Some(length as u64)));
+        let path = request.uri().path();
+        if let Some(outstanding) = conn.responds(path, file.headers(), Some(length as u64)) {
+            ticket.sends(outstanding);
         }
         if *request.method() != Method::HEAD {
             ticket.sent(length);

@@ -1,6 +1,7 @@
 //! The meter of a QUIC connection that is a fake, under a stopped clock.
 
 use std::future::{pending, ready};
+use std::net::SocketAddr;
 
 use hikyaku_congestion::Algorithm;
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};

@@ -67,11 +67,13 @@ impl TcpTransport for Kernel {
         self.state.lock().rate = rate;
     }
 
-    fn set_mark(&self, _: u32) {}
-
     fn failover(&self) -> bool {
         false
     }
+}
+
+impl Packets for Kernel {
+    fn set_mark(&self, _: u32) {}
 }
 
 struct Line {

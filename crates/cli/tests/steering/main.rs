@@ -3,6 +3,8 @@
 //! pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod classes;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -91,6 +93,7 @@ impl World {
         let text = format!("[egress]\nsocket = {socket:?}\n{egress}\n");
         fs::write(&config, text).unwrap();
         let site = Site::with_big_file(SIZE);
+        classes::write(&site);
         let agent = Agent::start(socket);
         let netns = network.node("server").unwrap().name().to_owned();
         let server = Server::try_start_by(
@@ -133,15 +136,7 @@ impl World {
 
     /// Bytes that the client has received over a link.
     fn received(&self, link: &str) -> u64 {
-        let read = || fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-        let text = self.client().enter(read).unwrap();
-        let mut lines = text.lines().map(str::trim_start);
-        let counts = lines.find_map(|line| {
-            let rest = line.strip_prefix("path-")?.strip_prefix(link)?;
-            rest.strip_prefix(':')
-        });
-        let first = counts.unwrap().split_whitespace().next().unwrap();
-        first.parse().unwrap()
+        self.client().enter(|| received(link)).unwrap()
     }
 
     /// Waits until data arrives over `link`, and no more over the `other`.
@@ -202,6 +197,18 @@ impl World {
         let output = node.output(&mut ip).unwrap().unwrap();
         assert!(output.status.success(), "ip {args}: {output:?}");
     }
+}
+
+/// Bytes that have come over a link, in the namespace of the thread.
+fn received(link: &str) -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let mut lines = text.lines().map(str::trim_start);
+    let counts = lines.find_map(|line| {
+        let rest = line.strip_prefix("path-")?.strip_prefix(link)?;
+        rest.strip_prefix(':')
+    });
+    let first = counts.unwrap().split_whitespace().next().unwrap();
+    first.parse().unwrap()
 }
 
 /// A download; ended when dropped.
