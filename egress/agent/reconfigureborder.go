@@ -61,6 +61,8 @@ func (b *Border) peerSteps(next []config.Peer) (leave, join []step, err error) {
 		case b.mustReconnect(former, p):
 			leave = append(leave, b.leave("peer "+p.Name+" has other settings", former))
 			join = append(join, b.join("peer "+p.Name+" is connected anew", p))
+		case slices.Contains(changed, p.Name) && b.planner.Exceeds(p) && !b.planner.LeftOut(p.Name):
+			join = append(join, said(fmt.Sprintf("peer %s has other settings, its session ends: it sends more than max_prefixes (%d) routes", p.Name, p.MaxPrefixes)))
 		case slices.Contains(changed, p.Name):
 			join = append(join, said("peer "+p.Name+" has other settings, its session stays"))
 		}

@@ -76,7 +76,7 @@ func (b *Border) addPathRouter(name string, views routerViews) api.Router {
 // bmpPeerStates are the states of a BMP router's peers.
 var bmpPeerStates = map[bmp.PeerState]api.RouterPeerState{
 	bmp.PeerUp: api.RouterPeerUp, bmp.PeerDown: api.RouterPeerDown,
-	bmp.PeerPaused: api.RouterPeerLeftOut, bmp.PeerUnused: api.RouterPeerUnused,
+	bmp.PeerUnused: api.RouterPeerUnused,
 }
 
 // bmpRouter is a router that reports the routes of its peers by BMP.
@@ -99,6 +99,9 @@ func (b *Border) bmpRouter(v bmp.View) api.Router {
 			if of.State == bmp.PeerUp {
 				view, _ := b.planner.View(p.Name)
 				peer.Routes = api.Routes(view.Received)
+				if b.planner.LeftOut(p.Name) {
+					peer.State, peer.Reason = api.RouterPeerLeftOut, b.sessions.reason(p.Name)
+				}
 			}
 		}
 		r.Peers = append(r.Peers, peer)

@@ -111,6 +111,23 @@ func (s *sessions) handle(event speaker.Event, now time.Time) {
 	}
 }
 
+// leaveOut counts a session as ended that is a router's, and goes on there.
+func (s *sessions) leaveOut(name, reason string, now time.Time) {
+	if state := s.byName[name]; state != nil {
+		missing := state.missing
+		s.handle(speaker.PeerDown{Peer: name, Cause: speaker.EndLocal, Reason: reason}, now)
+		state.missing = missing
+	}
+}
+
+// takeIn counts such a session as up again.
+func (s *sessions) takeIn(name string, now time.Time) {
+	if state := s.byName[name]; state != nil {
+		s.handle(speaker.PeerUp{Peer: name, Families: state.missing}, now)
+		state.EndOfRIB = len(state.missing) == 0
+	}
+}
+
 // endsBy is the counter for a cause.
 func endsBy(ends *api.Ends, cause speaker.EndCause) *uint64 {
 	switch cause {

@@ -81,12 +81,21 @@ func (p *Planner) judge(state *peer, prefix netip.Prefix, was route, a importpol
 // full reports whether the peer has as many routes as it may.
 func (p *peer) full() bool { return p.count.received >= int(p.config.MaxPrefixes) }
 
+// exceeds reports whether the peer has so many routes that its session must end by a bound.
+func (p *peer) exceeds(bound config.MaxPrefix) bool {
+	return p.up && bound.MaxPrefixesAction == config.MaxPrefixTeardown &&
+		p.count.received+len(p.beyond.routes) > int(bound.MaxPrefixes)
+}
+
 // learn stores a route with its verdict.
 func (p *peer) learn(prefix netip.Prefix, was route, a *speaker.Attributes, verdict importpolicy.Verdict) {
 	reason := verdict.Reason()
 	p.countTotal(verdict)
+	p.dropBeyond(prefix)
 	if reason == importpolicy.MaxPrefixes || reason == importpolicy.NextHops {
-		p.now[reason]++
+		if reason == importpolicy.NextHops || !p.keepBeyond(prefix, a) {
+			p.now[reason]++
+		}
 		if was != (route{}) {
 			p.withdraw(prefix, was)
 		}
@@ -122,6 +131,7 @@ func (p *Planner) Withdrawn(event speaker.Withdrawn) {
 	reason, announced := lasting[event.Cause]
 	for _, prefix := range event.Prefixes {
 		was, known := state.routes.Get(prefix)
+		state.dropBeyond(prefix)
 		switch {
 		case announced && state.up && (was.want != nil || !state.full()):
 			state.learn(prefix, was, none, importpolicy.NewVerdict(reason, rpki.Unchecked))
@@ -173,10 +183,24 @@ func (p *Planner) SetVRPs(vrps *rpki.Table) {
 	}
 }
 
+// Unfit are peers that cannot take another import policy as they are.
+type Unfit struct {
+	// Incomplete peers need to send their routes again, since some were not kept.
+	Incomplete []string
+	// Exceeded peers have more routes than max_prefixes now, and their sessions must end.
+	Exceeded []string
+}
+
+// Exceeds reports whether the session of a peer must end by its next settings, since it has more
+// routes than max_prefixes there.
+func (p *Planner) Exceeds(next *config.Peer) bool {
+	state := p.peers[next.Name]
+	return state != nil && state.exceeds(next.MaxPrefix)
+}
+
 // SetImport takes the import policy of another configuration, for the peers that both have.
-// All routes are judged anew by [Planner.Flush]. It returns the peers that need to send their
-// routes again, since some were not kept.
-func (p *Planner) SetImport(c *config.Border) (incomplete []string) {
+// All routes are judged anew by [Planner.Flush].
+func (p *Planner) SetImport(c *config.Border) (unfit Unfit) {
 	p.config.Import = c.Import
 	p.inside = importpolicy.NewInside(p.config)
 	for i := range c.Peers {
@@ -186,14 +210,19 @@ func (p *Planner) SetImport(c *config.Border) (incomplete []string) {
 			continue
 		}
 		had := state.config
-		if refused := state.now[importpolicy.MaxPrefixes]; refused > 0 && (now.MaxPrefixes > had.MaxPrefixes || now.MaxPrefixesAction != had.MaxPrefixesAction) {
-			incomplete = append(incomplete, now.Name)
-		}
+		admits := now.MaxPrefixes > had.MaxPrefixes || now.MaxPrefixesAction != had.MaxPrefixesAction
 		had.Import, had.MaxPrefix, had.EnforceFirstAS = now.Import, now.MaxPrefix, now.EnforceFirstAS
 		state.policy = importpolicy.New(p.config, had)
 		state.again = recheck{all: true}
+		switch {
+		case state.exceeds(now.MaxPrefix):
+			unfit.Exceeded = append(unfit.Exceeded, now.Name)
+		case admits && !state.leftOut && state.now[importpolicy.MaxPrefixes] > 0 && !state.beyond.complete():
+			state.now[importpolicy.MaxPrefixes] = 0 // those that are beyond still count when they come
+			unfit.Incomplete = append(unfit.Incomplete, now.Name)
+		}
 	}
-	return incomplete
+	return unfit
 }
 
 // judgeAgain judges routes anew that a change concerns, at most limit of them.
@@ -202,6 +231,11 @@ func (p *Planner) judgeAgain(state *peer, limit int) {
 		state.again = recheck{}
 		for prefix, r := range state.routes.All() {
 			if r.want != nil && again.has(prefix) {
+				state.again.queue = append(state.again.queue, prefix)
+			}
+		}
+		for prefix := range state.beyond.routes {
+			if !state.full() && again.has(prefix) {
 				state.again.queue = append(state.again.queue, prefix)
 			}
 		}
@@ -214,16 +248,23 @@ func (p *Planner) judgeAgain(state *peer, limit int) {
 	}()
 	for _, prefix := range take(&state.again.queue, limit) {
 		was, _ := state.routes.Get(prefix)
-		if was.want == nil || was.verdict.Reason().Lasting() {
+		want := was.want
+		if want == nil {
+			want = state.beyond.routes[prefix]
+		}
+		if want == nil || was.verdict.Reason().Lasting() {
 			continue // it is another one meanwhile
 		}
-		a, known := judged[was.want]
+		a, known := judged[want]
 		if !known {
-			a = state.policy.Attributes(was.want)
-			judged[was.want] = a
+			a = state.policy.Attributes(want)
+			judged[want] = a
 		}
-		verdict := p.judge(state, prefix, was, a, was.want.NextHop)
+		verdict := p.judge(state, prefix, was, a, want.NextHop)
 		switch {
+		case was.want == nil && verdict.Reason() == importpolicy.MaxPrefixes: // still beyond
+		case was.want == nil:
+			state.learn(prefix, was, want, verdict)
 		case verdict == was.verdict:
 		case verdict.Refuses() == was.verdict.Refuses() && verdict.Reason() != importpolicy.NextHops:
 			now := was // for another reason, or by another origin state: nothing to do

@@ -126,8 +126,8 @@ func TestAnotherPolicyAppliesToRoutesThatAreThere(t *testing.T) {
 	w.flush()
 	reload := func(lines string) {
 		t.Helper()
-		if again := w.planner.SetImport(withPeer(t, lines)); len(again) > 0 {
-			t.Errorf("%v must send everything again", again)
+		if unfit := w.planner.SetImport(withPeer(t, lines)); len(unfit.Incomplete)+len(unfit.Exceeded) > 0 {
+			t.Errorf("unfit peers %+v", unfit)
 		}
 		w.flush()
 	}
@@ -150,12 +150,147 @@ func TestHigherBoundNeedsTheRoutesAgain(t *testing.T) {
 	for n := range 9 {
 		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{prefix(n)}, Attributes: ptr(origin(1))})
 	}
-	if again := w.planner.SetImport(withPeer(t, "import.refuse_as_paths = [\"_666$\"]")); len(again) > 0 {
-		t.Errorf("for another list %v must send everything again", again)
+	if unfit := w.planner.SetImport(withPeer(t, "import.refuse_as_paths = [\"_666$\"]")); len(unfit.Incomplete) > 0 {
+		t.Errorf("for another list %v must send everything again", unfit.Incomplete)
 	}
-	c := parse(t, strings.Replace(borderTOML, "max_prefixes = 8", "max_prefixes = 9", 1))
-	if again := w.planner.SetImport(c); !slices.Equal(again, []string{"a"}) {
-		t.Errorf("for a higher bound %v must send everything again", again)
+	if unfit := w.planner.SetImport(withBound(t, 9, "")); !slices.Equal(unfit.Incomplete, []string{"a"}) {
+		t.Errorf("for a higher bound %v must send everything again", unfit.Incomplete)
+	}
+	if v, _ := w.planner.View("a"); len(w.refused("a")) != 0 || strings.Contains(strings.Join(v.Problems, "\n"), "were refused") {
+		t.Errorf("after a higher bound %v are refused, and the problems are %q", w.refused("a"), v.Problems)
+	}
+}
+
+// withBound is the configuration with another max_prefixes of peer a, and further lines.
+func withBound(t *testing.T, bound int, lines string) *config.Border {
+	t.Helper()
+	return parse(t, strings.Replace(borderTOML, "max_prefixes = 8\n", fmt.Sprintf("max_prefixes = %d\n%s\n", bound, lines), 1))
+}
+
+// The routes are there already: no announcement is waited for.
+func TestLowerBoundEndsTheSession(t *testing.T) {
+	for _, c := range []struct {
+		name, action string
+		routes       int
+		want         []string
+	}{
+		{"beyond, to be refused", "refuse", 8, nil},
+		{"beyond, to be reported", "warn", 8, nil},
+		{"beyond, to be torn down", "teardown", 8, []string{"a"}},
+		{"as many as may be", "teardown", 5, nil},
+	} {
+		w := newWorld(t)
+		w.up("a")
+		for n := range c.routes {
+			w.learn("a", origin(1), prefix(n))
+		}
+		unfit := w.planner.SetImport(withBound(t, 5, fmt.Sprintf("max_prefixes_action = %q", c.action)))
+		if !slices.Equal(unfit.Exceeded, c.want) || len(unfit.Incomplete) > 0 {
+			t.Errorf("%s: %+v", c.name, unfit)
+		}
+		w.flush()
+		v, _ := w.planner.View("a")
+		problem := strings.Contains(strings.Join(v.Problems, "\n"), "it sends 8 routes, more than max_prefixes (5)")
+		if len(w.taken("a")) != c.routes || problem != (c.routes > 5) {
+			t.Errorf("%s: %d routes are taken, the problems are %q", c.name, len(w.taken("a")), v.Problems)
+		}
+	}
+}
+
+// monitored is the configuration whose peer a a BMP router reports.
+func monitored(t *testing.T, bound int, lines string) *config.Border {
+	t.Helper()
+	text := strings.Replace(borderTOML, "max_prefixes = 8\n", fmt.Sprintf("max_prefixes = %d\nroutes = \"bmp\"\n%s\n", bound, lines), 1)
+	return parse(t, text+"[bmp]\nlisten = [\"[::1]:11019\"]\nrouters = [\"::1\"]\n")
+}
+
+// monitoredWorld has some routes of peer a, which a BMP router reports.
+func monitoredWorld(t *testing.T, bound, routes int) *world {
+	w := newWorld(t)
+	w.config = monitored(t, bound, "")
+	w.start()
+	w.up("a")
+	for n := range routes {
+		w.learn("a", origin(1), prefix(n))
+	}
+	w.flush()
+	return w
+}
+
+func TestPeerThatIsLeftOut(t *testing.T) {
+	w := monitoredWorld(t, 3, 5)
+	w.planner.LeaveOut("a", "too many")
+	w.flush()
+	w.expectTaken("while it is left out")
+	if v, _ := w.planner.View("a"); v.Usable || v.Open || v.Reason != "too many" || !w.planner.LeftOut("a") {
+		t.Errorf("left out it is %+v", v)
+	}
+	w.withdraw("a", prefix(0)) // the router goes on reporting
+	w.learn("a", origin(1), prefix(6))
+	w.planner.SetImport(monitored(t, 8, ""))
+	if !w.planner.TakeIn("a") {
+		t.Error("its routes are not complete")
+	}
+	w.flush()
+	w.expectTaken("with a higher bound", 1, 2, 3, 4, 6)
+	w.planner.LeaveOut("a", "too many")
+	w.flush()
+	w.down("a")
+	if w.planner.LeftOut("a") {
+		t.Error("it is left out without a session")
+	}
+	w.up("a")
+	w.learn("a", origin(1), prefix(1))
+	w.flush()
+	w.expectTaken("in another session", 1)
+
+	w = monitoredWorld(t, 3, 7) // one more than is kept
+	w.planner.LeaveOut("a", "too many")
+	if unfit := w.planner.SetImport(monitored(t, 8, "")); len(unfit.Incomplete) > 0 {
+		t.Errorf("a peer that is left out: %+v", unfit)
+	}
+	if w.planner.TakeIn("a") || !w.planner.LeftOut("a") {
+		t.Error("it is taken in without all of its routes")
+	}
+}
+
+// A BMP router cannot be asked for routes again.
+func TestRoutesBeyondTheBoundAreKeptForBMP(t *testing.T) {
+	w := monitoredWorld(t, 3, 6)
+	w.expectTaken("below the bound", 0, 1, 2)
+	w.learn("a", origin(2), prefix(4)) // announced again
+	w.withdraw("a", prefix(5))
+	if got := w.refused("a"); got["max_prefixes"] != 2 {
+		t.Errorf("refused %v", got)
+	}
+	unfit := w.planner.SetImport(monitored(t, 4, ""))
+	w.flush()
+	if got := w.refused("a"); len(unfit.Incomplete) > 0 || len(w.taken("a")) != 4 || got["max_prefixes"] != 1 {
+		t.Errorf("with room for one more: %+v, %d are taken, refused %v", unfit, len(w.taken("a")), got)
+	}
+	unfit = w.planner.SetImport(monitored(t, 5, "import.refuse_as_paths = [\"_2$\"]"))
+	w.flush()
+	w.expectTaken("with room, by another list", 0, 1, 2, 3)
+	if got := w.refused("a"); len(unfit.Incomplete) > 0 || got["max_prefixes"] != 0 || got["as_path"] != 1 {
+		t.Errorf("with room for all: %+v, refused %v", unfit, got)
+	}
+
+	w = monitoredWorld(t, 3, 6)
+	if unfit := w.planner.SetImport(monitored(t, 4, "max_prefixes_action = \"teardown\"")); !slices.Equal(unfit.Exceeded, []string{"a"}) {
+		t.Errorf("beyond the bound with kept routes: %+v", unfit)
+	}
+	w.down("a")
+	w.up("a")
+	w.planner.SetImport(monitored(t, 8, ""))
+	w.flush()
+	w.expectTaken("of a former session")
+
+	w = monitoredWorld(t, 3, 7)
+	if got := w.refused("a"); got["max_prefixes"] != 4 {
+		t.Errorf("of more than are kept refused %v", got)
+	}
+	if unfit := w.planner.SetImport(monitored(t, 8, "")); !slices.Equal(unfit.Incomplete, []string{"a"}) {
+		t.Errorf("of more than are kept: %+v", unfit)
 	}
 }
 

@@ -15,6 +15,7 @@ func (p *Planner) newPeer(c *config.Peer) *peer {
 		hops: make(map[netip.Addr]resolution), uses: make(map[netip.Addr]int),
 	}
 	state.lookup = p.opts.Lookup(c)
+	state.beyond.keeps = c.Routes == config.RoutesByBMP
 	if p.config.Router.BestPaths {
 		state.pending = make(map[netip.Prefix]bool)
 	}

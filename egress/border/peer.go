@@ -16,6 +16,8 @@ type peer struct {
 	policy *importpolicy.Policy
 	lookup Lookup
 	up     bool
+	// leftOut: the session is a router's and up, and the peer is out of use, see [Planner.LeaveOut].
+	leftOut bool
 	// complete: the peer has sent all that it had when the session came up.
 	complete bool
 	// failed is why the kernel cannot have the peer's routes, nil when it can.
@@ -53,6 +55,7 @@ type peer struct {
 	gone  []kernel.Nexthop
 	count counts
 	refusals
+	beyond beyond
 	bars
 	// again has the routes to judge anew.
 	again recheck
@@ -114,7 +117,7 @@ const (
 )
 
 // usable reports whether the peer's routes may be in use.
-func (p *peer) usable() bool { return p.up && p.failed == nil }
+func (p *peer) usable() bool { return p.up && !p.leftOut && p.failed == nil }
 
 // wanted are the attributes that the table and the servers shall have.
 func (p *peer) wanted(r route) *speaker.Attributes {

@@ -99,7 +99,7 @@ func (p *Planner) adoptEndpoint(state *peer, routes []kernel.Route) {
 // PeerUp says that the session with a peer is established.
 func (p *Planner) PeerUp(name string) {
 	if state := p.peers[name]; state != nil && !state.removed {
-		state.up, state.failed, state.reason = true, nil, ""
+		state.up, state.leftOut, state.failed, state.reason = true, false, nil, ""
 		state.hops = make(map[netip.Addr]resolution)
 		state.requeue(func(*route) {})
 	}
@@ -109,7 +109,7 @@ func (p *Planner) PeerUp(name string) {
 // holds any more.
 func (p *Planner) PeerDown(name, reason string) {
 	if state := p.peers[name]; state != nil {
-		state.up, state.reason = false, reason
+		state.up, state.leftOut, state.reason = false, false, reason
 		state.complete = false
 		state.stop()
 		state.refusals.forget()
@@ -144,6 +144,7 @@ func (p *Planner) Retry(name string) {
 // stop takes everything back.
 func (p *peer) stop() {
 	p.lost = p.sid == open
+	p.beyond.forget()
 	p.requeue(func(r *route) { r.want, r.stale, r.verdict = nil, false, 0 })
 }
 

@@ -13,7 +13,8 @@ import (
 
 // EndSession ends the session with an egress peer that sends more routes than it may
 // (RFC 4486 §3), until [Speaker.ResumeSession]. Its [PeerDown] comes as for any other. Where a
-// router of the own AS has the session, that stays, and the peer's routes are left out.
+// router has the session that sends its routes by ADD-PATH, that stays, and the peer's routes are left
+// out. Sessions that routers report by BMP are theirs.
 func (s *Speaker) EndSession(name, reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +27,7 @@ func (s *Speaker) EndSession(name, reason string) error {
 		s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.pausePaths(ctx, n, reason) })
 		return nil
 	case n.Monitored:
-		s.station.Pause(s.monitored(n), reason)
-		return nil
+		return fmt.Errorf("ending the session with %q: it is a router's", name)
 	case s.config.ownSession(n):
 		s.stopSession(name, session.TooManyPrefixes(reason))
 		return nil
@@ -39,8 +39,7 @@ func (s *Speaker) EndSession(name, reason string) error {
 	return nil
 }
 
-// ResumeSession lets a session come up again that [Speaker.EndSession] has ended. A BMP router
-// must connect anew for that, since it reports routes once.
+// ResumeSession lets a session come up again that [Speaker.EndSession] has ended.
 func (s *Speaker) ResumeSession(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,9 +51,6 @@ func (s *Speaker) ResumeSession(name string) error {
 	case n.Match != nil:
 		s.dispatcher.inbox.post(func(context.Context) { s.dispatcher.paths.Resume(name) })
 		s.requestPaths()
-		return nil
-	case n.Monitored:
-		s.station.Resume(s.monitored(n))
 		return nil
 	case s.config.ownSession(n):
 		if s.sessionOf(name) == nil {
@@ -68,7 +64,8 @@ func (s *Speaker) ResumeSession(name string) error {
 	return nil
 }
 
-// RequestRoutes has all routes of an egress peer reported again. GoBGP has them. A neighbour of a
+// RequestRoutes has all routes of an egress peer reported again. GoBGP has them, and so has the
+// table of paths that routers send by ADD-PATH. A neighbour of a
 // session of package session is asked by ROUTE-REFRESH (RFC 2918). Where it cannot be asked, the
 // session is closed, and comes up again. So is the connection of a BMP router.
 func (s *Speaker) RequestRoutes(name string) error {
@@ -80,7 +77,9 @@ func (s *Speaker) RequestRoutes(name string) error {
 	}
 	switch {
 	case n.Match != nil:
-		s.requestPaths()
+		s.dispatcher.inbox.post(func(ctx context.Context) {
+			s.dispatcher.applyPaths(ctx, s.dispatcher.paths.Replay(n.Name), session.End{})
+		})
 		return nil
 	case n.Monitored:
 		s.station.Renew(s.monitored(n))

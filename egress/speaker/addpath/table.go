@@ -121,6 +121,34 @@ func (t *Table) Resume(name string) {
 	}
 }
 
+// Replay are the routes of a peer, as if they had just come.
+func (t *Table) Replay(name string) (all []Change) {
+	p := t.peers[name]
+	if p == nil {
+		return nil
+	}
+	type group struct {
+		attributes *wire.Attributes
+		family     wire.Family
+	}
+	alike := make(map[group][]netip.Prefix)
+	for prefix, list := range t.paths {
+		if a := best(list, p); a != nil {
+			of := group{a, familyOf(prefix)}
+			alike[of] = append(alike[of], prefix)
+		}
+	}
+	for of, prefixes := range alike {
+		for part := range slices.Chunk(prefixes, replayed) {
+			all = append(all, Change{Peer: p.Address, Prefixes: part, Attributes: of.attributes})
+		}
+	}
+	return all
+}
+
+// replayed is how many prefixes a change of a replay has at most.
+const replayed = 1024
+
 // Routes counts the prefixes that there is a path of a peer for.
 func (t *Table) Routes(name string) int {
 	if p := t.peers[name]; p != nil {

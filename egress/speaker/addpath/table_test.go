@@ -165,6 +165,29 @@ func TestPathsOfPeers(t *testing.T) {
 	}
 }
 
+// A router that sends its routes again changes nothing here, so that nobody hears of them.
+func TestReplay(t *testing.T) {
+	w := newWorld(t)
+	w.up("r")
+	w.up("s")
+	w.announce("r", 1, hopA, 1, prefix, another, four)
+	w.announce("s", 1, hopA, 2, prefix)
+	w.announce("s", 2, hopB, 3, another)
+	had := maps.Clone(w.have)
+	w.have = map[string]uint32{"b 2001:db8:d::/48": 3}
+	w.apply(w.Replay("a"))
+	if !maps.Equal(w.have, had) {
+		t.Errorf("after a replay the peers have %v, want %v", w.have, had)
+	}
+	if all := w.Replay("nobody"); all != nil {
+		t.Errorf("of a peer that is not there: %v", all)
+	}
+	w.apply(w.Pause("a"))
+	if all := w.Replay("a"); all != nil {
+		t.Errorf("of a peer that is left out: %v", all)
+	}
+}
+
 func TestTwoRouters(t *testing.T) {
 	w := newWorld(t)
 	w.up("r")

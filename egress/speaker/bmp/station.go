@@ -69,8 +69,6 @@ type watched struct {
 	by *router
 	// removed: it is not to be notified any more.
 	removed bool
-	// paused: what routers report of it is left out, and its end was notified.
-	paused bool
 }
 
 // Listen opens the station's addresses. [Station.Run] then accepts routers.
@@ -185,41 +183,12 @@ func (s *Station) Remove(p Peer) {
 	delete(s.peers, k)
 }
 
-// Pause leaves out what routers report of a peer, and ends the present session for a reason. It
-// lasts until a router reports a new session, or [Station.Resume].
-func (s *Station) Pause(p Peer, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.peers[key{p.Address.WithZone(""), p.AS}]
-	if m == nil || m.by == nil || m.paused {
-		return
-	}
-	m.paused = true
-	m.Handler.Ended(session.End{Cause: session.EndLocal, Reason: reason})
-}
-
-// Resume takes a peer into use again that was paused.
-func (s *Station) Resume(p Peer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.peers[key{p.Address.WithZone(""), p.AS}]; m != nil && m.paused {
-		s.renew(m)
-	}
-}
-
 // Renew has the router that reports a peer report all its peers again. It does so when it
 // connects, and BMP knows no other way.
 func (s *Station) Renew(p Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.peers[key{p.Address.WithZone(""), p.AS}]; m != nil {
-		s.renew(m)
-	}
-}
-
-// renew closes the connection that a peer is reported on. The mutex is held.
-func (s *Station) renew(m *watched) {
-	if m.by != nil {
+	if m := s.peers[key{p.Address.WithZone(""), p.AS}]; m != nil && m.by != nil {
 		m.by.conn.Close()
 	}
 }
@@ -361,14 +330,14 @@ func (s *Station) claim(k key, r *router) *watched {
 	if m == nil || m.by != nil && m.by != r {
 		return nil
 	}
-	m.by, m.paused = r, false
+	m.by = r
 	return m
 }
 
 func (s *Station) release(m *watched) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.by, m.paused = nil, false
+	m.by = nil
 }
 
 // gone notes that a router reports a peer as down. Those of nobody are forgotten, so that
@@ -383,9 +352,9 @@ func (s *Station) gone(k key, r *router, reason string) {
 	r.accounts[k] = &account{note: reason}
 }
 
-// isWanted reports whether a peer is configured still, and not left out.
+// isWanted reports whether a peer is configured still.
 func (s *Station) isWanted(m *watched) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !m.removed && !m.paused
+	return !m.removed
 }

@@ -305,52 +305,23 @@ func TestPeersThatComeAndGo(t *testing.T) {
 	later.await(t, "+"+client+" preference 110") // nobody has reported the third
 }
 
-// A peer with too many routes is left out. Its router reports routes once, so that it must
-// connect anew for the peer to come back.
-func TestPausedPeers(t *testing.T) {
-	const end = "down local: too many"
+// A router reports routes once, when it connects.
+func TestRenewedPeer(t *testing.T) {
 	p := Peer{Address: peerAddress, AS: peerAS}
-	session := func(s *Station) net.Conn {
+	s, r := started(t, localhost)
+	s.Renew(p) // nobody has reported it
+	session := func() net.Conn {
 		conn := connected(t, s)
 		send(t, conn, initiation(), up(peerAddress, bgp.RF_IPv6_UC), monitored(postPolicy, peerAddress, announced(t, client)))
 		return conn
 	}
-	paused := func(t *testing.T) (*Station, *recorder, net.Conn) {
-		s, r := started(t, localhost)
-		s.Pause(p, "no session yet")
-		conn := session(s)
-		r.await(t, "up [ipv6]", "+"+client+" preference 110")
-		s.Pause(p, "too many")
-		s.Pause(p, "once more")
-		r.await(t, end)
-		send(t, conn, monitored(postPolicy, peerAddress, announced(t, "2001:db8:bad::/48")), monitored(postPolicy, peerAddress, bgp.NewEndOfRib(bgp.RF_IPv6_UC)))
-		return s, r, conn
-	}
-	t.Run("resumed", func(t *testing.T) {
-		s, r, conn := paused(t)
-		s.Resume(p)
-		isClosed(t, conn)
-		r.await(t, end, "none: BMP router 127.0.0.1 is not connected")
-		again := session(s)
-		r.await(t, "up [ipv6]", "+"+client+" preference 110")
-		s.Resume(p) // it is no pause any more
-		send(t, again, monitored(postPolicy, peerAddress, withdrawn(t, client)))
-		r.await(t, "-"+client)
-	})
-	t.Run("a new session of the router's", func(t *testing.T) {
-		_, r, conn := paused(t)
-		send(t, conn, bmp.NewBMPPeerDownNotification(header(0, peerAddress), bmp.BMP_PEER_DOWN_REASON_REMOTE_NO_NOTIFICATION, nil, []byte{0, 0}),
-			up(peerAddress, bgp.RF_IPv6_UC), monitored(postPolicy, peerAddress, announced(t, client)))
-		r.await(t, end, "up [ipv6]", "+"+client+" preference 110")
-	})
-	t.Run("a router that is gone", func(t *testing.T) {
-		s, r, conn := paused(t)
-		conn.Close()
-		r.await(t, end, "none: BMP router 127.0.0.1 is not connected")
-		s.Resume(p)
-		session(s)
-		r.await(t, "up [ipv6]", "+"+client+" preference 110")
-	})
+	conn := session()
+	r.await(t, "up [ipv6]", "+"+client+" preference 110")
+	s.Renew(p)
+	isClosed(t, conn)
+	r.await(t, "none: BMP router 127.0.0.1 is not connected")
+	session()
+	r.await(t, "up [ipv6]", "+"+client+" preference 110")
 }
 
 func TestStationIsConfiguredAnew(t *testing.T) {
@@ -456,7 +427,6 @@ func routersSay(s *Station) (lines []string) {
 func TestViewOfRouters(t *testing.T) {
 	six := bgp.RF_IPv6_UC
 	stranger := netip.MustParseAddr("2001:db8:f::1")
-	p := Peer{Address: peerAddress, AS: peerAS}
 	const gone = "192.0.2.1 up false \"\" ends 0: "
 	connectedLine := "127.0.0.1 up true \"border\" ends 0: "
 	state := func(s PeerState, reason string) string {
@@ -473,7 +443,7 @@ func TestViewOfRouters(t *testing.T) {
 		{"a router", []*bmp.BMPMessage{initiation()}, nil, []string{connectedLine, gone}},
 		{"a peer", []*bmp.BMPMessage{initiation(), up(peerAddress, six)}, nil, []string{connectedLine, state(PeerUp, ""), gone}},
 		{"a peer of nobody", []*bmp.BMPMessage{initiation(), up(stranger, six)}, nil,
-			[]string{connectedLine, "2001:db8:f::1 AS 64601 3: it is not configured with `routes = \"bmp\"`", gone}},
+			[]string{connectedLine, "2001:db8:f::1 AS 64601 2: it is not configured with `routes = \"bmp\"`", gone}},
 		{"a peer of another family", []*bmp.BMPMessage{initiation(), up(peerAddress, bgp.RF_IPv4_UC)}, nil,
 			[]string{connectedLine, state(PeerUnused, "the session of BMP router 127.0.0.1 with it has none of its `families`"), gone}},
 		{"the end of a session", []*bmp.BMPMessage{initiation(), up(peerAddress, six), down}, nil,
@@ -482,8 +452,6 @@ func TestViewOfRouters(t *testing.T) {
 			[]string{connectedLine, state(PeerUp, "its routes come before the router's import policy, and do not count: configure the router to monitor them post-policy"), gone}},
 		{"routes before and after it", []*bmp.BMPMessage{initiation(), up(peerAddress, six), monitored(0, peerAddress, announced(t, client)),
 			monitored(postPolicy, peerAddress, announced(t, client))}, nil, []string{connectedLine, state(PeerUp, ""), gone}},
-		{"too many routes", []*bmp.BMPMessage{initiation(), up(peerAddress, six)}, func(s *Station) { s.Pause(p, "too many") },
-			[]string{connectedLine, state(PeerPaused, "its routes are left out, since there were too many"), gone}},
 		{"the router's end", []*bmp.BMPMessage{initiation(), up(peerAddress, six), bmp.NewBMPTermination(nil)}, nil,
 			[]string{"127.0.0.1 up false \"border\" ends 1: it ended the connection (Termination)", gone}},
 	} {
@@ -523,7 +491,7 @@ func TestPeerOfTwoRouters(t *testing.T) {
 	}
 	defer second.Close()
 	send(t, second, initiation(), up(peerAddress, bgp.RF_IPv6_UC))
-	const want = "2001:db8:a::1 AS 64601 3: BMP router 127.0.0.1 reports it, too"
+	const want = "2001:db8:a::1 AS 64601 2: BMP router 127.0.0.1 reports it, too"
 	for deadline := time.Now().Add(10 * time.Second); !slices.Contains(routersSay(s), want); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the routers are\n  %s", strings.Join(routersSay(s), "\n  "))

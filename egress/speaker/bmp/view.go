@@ -41,8 +41,6 @@ const (
 	PeerUp PeerState = iota
 	// PeerDown: the router reports that the session has ended.
 	PeerDown
-	// PeerPaused: see [Station.Pause].
-	PeerPaused
 	// PeerUnused: the peer is not configured, is taken from another router, or has none of its
 	// families.
 	PeerUnused
@@ -97,8 +95,6 @@ func (s *Station) peersOf(r *router) []PeerView {
 			v.State, v.Reason = PeerUnused, "BMP router "+m.by.address.String()+" reports it, too"
 		case m.by == nil:
 			v.State = PeerUnused
-		case m.paused:
-			v.State, v.Reason = PeerPaused, "its routes are left out, since there were too many"
 		}
 		views = append(views, v)
 	}
