@@ -20,6 +20,7 @@ struct State {
     paths: [Value; 2],
     best: Value,
     policies: Value,
+    hints: Vec<Value>,
     connections: Vec<UnixStream>,
     watchers: Vec<UnixStream>,
 }
@@ -56,6 +57,7 @@ impl Agent {
             ],
             best: json!({"best": "transit-a"}),
             policies: json!([]),
+            hints: Vec::new(),
             connections: Vec::new(),
             watchers: Vec::new(),
         }));
@@ -93,6 +95,12 @@ impl Agent {
             verdict(&[], "plain", &[]),
         ]);
         state.notify("event: policies\ndata: {\"policies\": []}\n\n");
+    }
+
+    /// The hints on MPTCP connections that came so far.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Value> {
+        self.state.lock().unwrap().hints.clone()
     }
 
     /// Does not know any more which egress route plain packets take, and gives a reason.
@@ -136,6 +144,11 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
             Some("/v1/lookup") => {
                 let state = state.lock().unwrap();
                 lookup(&serde_json::from_slice(&body).unwrap(), &state)
+            }
+            Some("/v1/connections") => {
+                let hint = serde_json::from_slice(&body).unwrap();
+                state.lock().unwrap().hints.push(hint);
+                json!({})
             }
             _ => json!({}),
         };

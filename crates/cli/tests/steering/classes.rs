@@ -1,11 +1,13 @@
 //! Responses of several classes on one connection, whose class each route is for.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use hikyaku_testkit::client::{H2, H3, block_on, tls};
+use hikyaku_testkit::client::{H2, H3, block_on, tls, tls_over};
 use hikyaku_testkit::fetch::Http;
-use hikyaku_testkit::{PATIENCE, Site, noise};
+use hikyaku_testkit::{PATIENCE, Site, noise, skip, this_test};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -188,4 +190,57 @@ fn streams_of_http2_share_the_route_of_most_bytes() {
 #[test]
 fn streams_of_http3_share_the_route_of_most_bytes() {
     runs_together(Http::H3);
+}
+
+/// Opens a connection of MPTCP that stays open.
+async fn connect_mptcp() -> Client {
+    let (ipv6, stream) = (socket2::Domain::IPV6, socket2::Type::STREAM);
+    let socket = socket2::Socket::new(ipv6, stream, Some(socket2::Protocol::MPTCP)).unwrap();
+    let server: SocketAddr = SERVER.parse().unwrap();
+    socket.connect(&server.into()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let tcp = TcpStream::from_std(socket.into()).unwrap();
+    let tls = tls_over(tcp, &["http/1.1"]).await.unwrap();
+    Client::H1(Box::new(BufReader::new(tls)))
+}
+
+/// Each response over several egress routes has the subflows of its class, whatever the former one
+/// had: the page goes over the one with the lowest RTT, the file over both.
+#[test]
+fn responses_over_mptcp_have_the_subflows_of_their_class() {
+    if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
+        skip(&this_test(), "this kernel has no MPTCP");
+        return;
+    }
+    let Some(world) = World::start("[policy]\nroute = \"aggregate\"") else {
+        return;
+    };
+    for node in ["server", "client"] {
+        world.ip(node, "mptcp limits set subflows 2 add_addr_accepted 2");
+    }
+    world.ip("server", "mptcp endpoint add 2001:db8:5::b1 signal");
+    let agent = world.agent.as_ref().unwrap();
+    let last_is = |class: &str, subflows: usize| {
+        let hints = agent.hints();
+        let order = |hint: &Value| hint["order"].as_array().map(Vec::len);
+        let last = hints.last();
+        last.is_some_and(|hint| hint["class"] == class && order(hint) == Some(subflows))
+    };
+    let turns = async || {
+        let mut client = connect_mptcp().await;
+        for turn in 0..3 {
+            let loading = async {
+                // The second subflow may still be joining, and a busy machine may look too late.
+                while !last_is("interactive", 2) {
+                    client.get("/long.html").await;
+                }
+                while !last_is("bulk", 0) {
+                    client.get("/file.bin").await;
+                }
+            };
+            let loaded = tokio::time::timeout(PATIENCE, loading).await;
+            assert!(loaded.is_ok(), "turn {turn}: {:?}", agent.hints().last());
+        }
+    };
+    world.client().enter(|| block_on(turns())).unwrap();
 }
