@@ -47,6 +47,11 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
+func TestMain(m *testing.M) {
+	netnstest.AllowParallel()
+	os.Exit(m.Run())
+}
+
 // daemon is a route reflector of other people's make.
 type daemon struct {
 	name   string
@@ -172,6 +177,7 @@ func TestRestartsOfBIRD(t *testing.T) { testReflectorRestarts(t, bird) }
 // testReflectorRestarts kills the daemon and starts it again, some times. One of two borders
 // comes back to it when the server has had its End-of-RIB for long. No path may be lost.
 func testReflectorRestarts(t *testing.T, d daemon) {
+	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

@@ -49,11 +49,13 @@ func (l *lab) sessionSays(name, want string) {
 // TestRoutesByAddPath: the agent has no session with any transit. Its routes are all that the
 // border's own daemon has.
 func TestRoutesByAddPath(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		own  routing
 	}{{"FRR", &frr{paths: true}}, {"BIRD", &bird{paths: true}}, {"GoBGP", &gobgp{paths: true}}} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			l := newPathLab(t, "")
 			l.startBorder()
 			l.startServer()
@@ -89,6 +91,7 @@ func TestRoutesByAddPath(t *testing.T) {
 // TestNextHopSelfTowardsTheAgent: such routes have no peer, until the configuration names the
 // communities that mark them, and is loaded again.
 func TestNextHopSelfTowardsTheAgent(t *testing.T) {
+	t.Parallel()
 	l := newPathLab(t, "")
 	own := &frr{paths: true}
 	own.start(t, l.border, [2]int{110, 120})

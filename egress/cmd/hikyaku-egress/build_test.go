@@ -1,14 +1,13 @@
 package main_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"testing"
+
+	"hikyaku/egress/netnstest"
 )
 
 // binary is the real command, built once for all tests of this package. They are
@@ -44,20 +43,6 @@ func build(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building hikyaku-egress: %v\n%s", err, out)
 		return 1
 	}
-	allowParallel()
+	netnstest.AllowParallel()
 	return m.Run()
 }
-
-// allowParallel lets more tests run at once than there are CPUs, unless -parallel says how many:
-// most of the time they wait for daemons. Each has namespaces of its own.
-func allowParallel() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		flag.Set("test.parallel", strconv.Itoa(testsEach*runtime.GOMAXPROCS(0)))
-	}
-}
-
-// testsEach is the number of tests at once for each CPU.
-const testsEach = 3

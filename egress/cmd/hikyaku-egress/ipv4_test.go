@@ -215,7 +215,6 @@ func TestIPv4ClientsThroughGoBGP(t *testing.T) { testIPv4(t, reflectorGoBGP, 150
 // BIRD reflects IPv4 with an IPv6 next hop only to neighbours that announce that they take it
 // (RFC 8950).
 func TestIPv4ClientsThroughBIRD(t *testing.T) {
-	t.Parallel()
 	testIPv4(t, func(l *guideLab, g guide) {
 		reflectorBIRD(l, g)
 		l.needsExtendedNextHop = true
@@ -225,6 +224,7 @@ func TestIPv4ClientsThroughBIRD(t *testing.T) {
 // testIPv4 loads pages over IPv4 by marks and by EPE addresses, through each transit. The border
 // has no VRF devices.
 func testIPv4(t *testing.T, reflector func(*guideLab, guide), inside int) {
+	t.Parallel()
 	l := newIPv4Lab(t, reflector, inside)
 	l.startBorder("off")
 	if l.needsExtendedNextHop {
