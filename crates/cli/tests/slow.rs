@@ -229,7 +229,8 @@ fn connections_without_requests_end_though_they_are_kept_alive() {
 #[test]
 fn requests_that_wait_keep_their_connection() {
     let upstream = format!("http://{}", upstream::start(Speaks::Http1));
-    let server = start(&["--upstream", &upstream], &["timeouts.idle=2s"]);
+    let server = start(&["--upstream", &upstream], &["timeouts.idle=1s"]);
+    const { assert!(upstream::LATE.as_secs() > 2, "longer than idle time") };
     let late = |server: &Server| {
         client::block_on(async {
             let h3 = H3::connect(server.address()).await.unwrap();

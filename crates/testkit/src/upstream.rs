@@ -30,7 +30,7 @@ pub enum Speaks {
 ///
 /// - `/echo` returns the body while it arrives, and its length as the trailer `x-length`.
 /// - `/head` returns the request's head.
-/// - `/hang` never answers, `/late` after six seconds, and `/early` before it reads the request's
+/// - `/hang` never answers, `/late` after three seconds, and `/early` before it reads the request's
 ///   body.
 /// - `/half` breaks off in the middle of its body.
 pub fn start(speaks: Speaks) -> SocketAddr {
@@ -119,6 +119,9 @@ async fn serve(stream: tokio::net::TcpStream, speaks: Speaks) {
     };
 }
 
+/// The time after which the response to `/late` comes.
+pub const LATE: Duration = Duration::from_secs(3);
+
 async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff> {
     match request.uri().path() {
         "/echo" => Ok(echo(request)),
@@ -128,7 +131,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff>
             Err(BrokenOff)
         }
         "/late" => {
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            tokio::time::sleep(LATE).await;
             Ok(Response::new(full("late")))
         }
         "/early" => {

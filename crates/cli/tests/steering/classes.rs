@@ -205,7 +205,7 @@ async fn connect_mptcp() -> Client {
 }
 
 /// Each response over several egress routes has the subflows of its class, whatever the former one
-/// had: the page goes over the one with the lowest RTT, the file over both.
+/// had. The page goes over the subflow with the lowest RTT, the file over both.
 #[test]
 fn responses_over_mptcp_have_the_subflows_of_their_class() {
     if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
