@@ -9,6 +9,7 @@ use super::{Carrier, EgressId, EgressNames, EgressSet, MAX_EGRESSES, Wants};
 use crate::client::estimate::LossCount;
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::stat::Stat;
+use hikyaku_units::Secs;
 
 impl Record {
     /// The record as bytes; [`Record::decode`] reads them. Paths without a name are left out.
@@ -123,6 +124,7 @@ impl CarrierStats {
             stalled_by: StalledBy(from.u16()),
             at: from.secs(),
             avoided_until: from.secs(),
+            stalled_at: Secs::default(),
             goodput: [
                 read_stat(from, "goodput")?,
                 read_stat(from, "sustained goodput")?,

@@ -16,6 +16,8 @@ pub struct RouteQuality {
     pub age: Option<Duration>,
     /// For how much longer the client avoids it, since it has stalled.
     pub avoided_for: Option<Duration>,
+    /// It is avoided, and the client itself has not stalled on it but others have.
+    pub by_hearsay: bool,
     /// Since the client's goodput was last seen to have fallen: what it is known by is younger.
     pub declined: Option<Duration>,
     /// By [`Phase`]: natural logarithm of bit/s, or of a multiple of it that all routes share.

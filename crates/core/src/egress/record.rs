@@ -9,7 +9,7 @@ use crate::client::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use hikyaku_units::Secs;
 
-/// The knowledge of one carrier for a client, a prefix or an AS, in 100 bytes.
+/// The knowledge of one carrier for a client, a prefix or an AS, in 104 bytes.
 ///
 /// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds). For
 /// prefixes and ASes they are differences between carriers, since clients have access lines of all
@@ -19,7 +19,7 @@ pub(super) struct CarrierStats {
     pub(super) carrier: Carrier,
     /// Stalls in a row, of which each doubled the time that it is avoided.
     pub(super) strikes: u8,
-    /// Whose stall it is avoided for.
+    /// Whose stall it is avoided for. For a client it is its own.
     pub(super) stalled_by: StalledBy,
     /// Time that the counts are faded to: that of the last observation.
     pub(super) at: Secs,
@@ -33,6 +33,8 @@ pub(super) struct CarrierStats {
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
     pub(super) avoided_until: Secs,
+    /// When the last one of those stalled that it is avoided for; not stored.
+    pub(super) stalled_at: Secs,
 }
 
 /// Stalls and the time in which they were seen, faded.
@@ -73,15 +75,11 @@ impl StallCount {
 pub(super) struct StalledBy(pub(super) u16);
 
 impl StalledBy {
-    const SEVERAL: Self = Self(u16::MAX);
+    pub(super) const SEVERAL: Self = Self(u16::MAX);
 
     /// `client` is its number.
     pub(super) const fn client(client: u64) -> Self {
         Self((client % u16::MAX as u64) as u16)
-    }
-
-    fn concerns(self, client: Self) -> bool {
-        self == client || self == Self::SEVERAL
     }
 }
 
@@ -99,6 +97,7 @@ impl CarrierStats {
             loss: LossCount::default(),
             stalls: StallCount::default(),
             avoided_until: Secs::default(),
+            stalled_at: Secs::default(),
         }
     }
 
@@ -144,9 +143,9 @@ impl CarrierStats {
         self.stalls.observed += seen.duration.as_secs_f32();
     }
 
-    /// For how much longer a client avoids it; `None` where it does not.
-    pub(super) fn avoided_for(&self, client: StalledBy, now: Secs) -> Option<Duration> {
-        let avoided = self.avoided_until > now && self.stalled_by.concerns(client);
+    /// For how much longer it is avoided for stalls of `who`; `None` where it is not.
+    pub(super) fn avoided_for(&self, who: StalledBy, now: Secs) -> Option<Duration> {
+        let avoided = self.avoided_until > now && self.stalled_by == who;
         avoided.then(|| self.avoided_until.since(now))
     }
 
@@ -163,6 +162,7 @@ impl CarrierStats {
             // The same failure, as another connection or another client has met it.
             if self.stalled_by != client {
                 self.stalled_by = StalledBy::SEVERAL;
+                self.stalled_at = now;
             }
             return false;
         }
@@ -177,7 +177,7 @@ impl CarrierStats {
             1
         };
         self.avoided_until = now.saturating_add(hold(self.strikes));
-        self.stalled_by = client;
+        (self.stalled_by, self.stalled_at) = (client, now);
         true
     }
 
@@ -188,7 +188,18 @@ impl CarrierStats {
             self.strikes = 0;
         }
     }
+
+    /// Takes it back that it is avoided for stalls of several clients, since it has delivered to one of
+    /// them or to another. Acknowledgements that come soon after a stall may be older.
+    pub(super) fn delivered(&mut self, now: Secs) {
+        if now.since(self.stalled_at) > UNDER_WAY {
+            self.absolve(StalledBy::SEVERAL);
+        }
+    }
 }
+
+/// For how long acknowledgements may be under way. Times are kept in seconds.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// For how long after a fall of goodput the next one may follow.
 const UNSTEADY: Duration = Duration::from_secs(600);
@@ -204,8 +215,8 @@ pub(super) struct Kept {
 
 /// The knowledge of a client, a prefix or an AS.
 ///
-/// Avoided routes are kept for prefixes. For clients, the routes that they keep to are kept, and
-/// whether stalls are their own.
+/// Avoided routes are kept for clients, and for prefixes where several stall. For clients, the routes
+/// that they keep to are kept, too, and whether stalls are their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// The carriers, in no order.
@@ -321,7 +332,7 @@ impl Record {
         snapshot
     }
 
-    /// Whether a client avoids each of the single routes that it may get.
+    /// Whether a client avoids each of the single routes that it may get, for stalls of its own.
     pub(super) fn all_avoided(
         &self,
         candidates: &Candidates,
@@ -360,6 +371,6 @@ mod tests {
     #[test]
     fn records_are_small() {
         let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
-        assert!(sizes[0] <= 100 && sizes[1] <= 40, "{sizes:?} bytes");
+        assert!(sizes[0] <= 104 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

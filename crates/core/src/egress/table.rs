@@ -121,7 +121,11 @@ impl RouteTable {
             view::contrast(&before, &known, carrier, seen, |carrier, measured, stat| {
                 *measured.of_mut(record.carrier(carrier, now, half_life)) = stat;
             });
-            record.carrier(carrier, now, half_life).count(seen);
+            let stats = record.carrier(carrier, now, half_life);
+            stats.count(seen);
+            if seen.bytes > 0 {
+                stats.delivered(now);
+            }
         }
         let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
@@ -137,12 +141,13 @@ impl RouteTable {
     }
 
     /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once, and with
-    /// a second client of its prefix all of the prefix do. It does so for `policy.avoid_min` at first,
-    /// or for as much less as the others carry less (at least 2 s). A pause may look like a stall.
+    /// a second client of its prefix all of the prefix do, until it delivers to one of them. It does so
+    /// for `policy.avoid_min` at first, or for as much less as the others carry less (at least 2 s). A
+    /// pause may look like a stall.
     ///
-    /// All single routes of `candidates`, which are the client's, may stall within the time that they
-    /// are avoided. Then the stalls are not theirs: the blame is withdrawn, and for `policy.avoid_min`
-    /// none is blamed for stalls of this client.
+    /// The client itself may have stalled on all single routes of `candidates`, which are its own, within
+    /// the time that they are avoided. Then the stalls are not theirs: the blame is withdrawn, and for
+    /// `policy.avoid_min` none is blamed for stalls of this client.
     pub fn stalled(
         &mut self,
         client: IpAddr,
@@ -161,15 +166,17 @@ impl RouteTable {
         if now < own.blameless_until {
             return Blame::Client;
         }
+        own.carrier(carrier, now, half_life).avoid(who, now, holds);
+        let is_the_clients = own.all_avoided(candidates, who, now);
+        if is_the_clients {
+            own.absolve(candidates, who);
+            own.blameless_until = now.saturating_add(self.policy.avoid_min);
+        }
         let prefix = self.records.change_or_insert(keys.prefix);
         let stats = prefix.carrier(carrier, now, half_life);
         let is_new = stats.avoid(who, now, holds);
-        let left = stats.avoided_for(who, now).unwrap_or_default();
-        let is_the_clients = prefix.all_avoided(candidates, who, now);
         if is_the_clients {
             prefix.absolve(candidates, who);
-            let until = now.saturating_add(self.policy.avoid_min);
-            self.records.change_or_insert(keys.own).blameless_until = until;
         }
         for key in keys.all() {
             let record = self.records.change_or_insert(key);
@@ -183,6 +190,8 @@ impl RouteTable {
         if is_the_clients {
             return Blame::Client;
         }
+        let view = self.view(client, asn, now.timestamp());
+        let left = view.of(carrier).avoided_for.unwrap_or_default();
         Blame::Route {
             until: now.saturating_add(left).timestamp(),
         }
@@ -218,12 +227,12 @@ impl RouteTable {
     pub fn delivers(&mut self, client: IpAddr, carrier: Carrier, now: Timestamp) {
         let who = StalledBy::client(client_number(client));
         let half_life = self.policy.half_life.route;
-        let prefix = self
-            .records
-            .change_or_insert(EgressKeys::of(client, None).prefix);
-        prefix
-            .carrier(carrier, Secs::from(now), half_life)
-            .absolve(who);
+        let keys = EgressKeys::of(client, None);
+        for key in [keys.own, keys.prefix] {
+            let record = self.records.change_or_insert(key);
+            let stats = record.carrier(carrier, Secs::from(now), half_life);
+            stats.absolve(who);
+        }
     }
 
     /// Takes that a decision was applied, so that the client is kept on it where that is steady.

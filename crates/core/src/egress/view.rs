@@ -29,7 +29,8 @@ impl RouteView {
         let absolute = Measured::ALL.map(|measured| own.weight(measured) > 0.0);
         let mut carriers = own.0.map(|stats| RouteQuality {
             age: stats.last_seen().map(|seen| now.since(seen)),
-            avoided_for: None,
+            avoided_for: stats.avoided_for(who, now),
+            by_hearsay: false,
             declined: stats.declined(now),
             goodput: stats.goodput,
             rtt: stats.rtt,
@@ -41,7 +42,9 @@ impl RouteView {
         });
         if let Some(prefix) = prefix {
             for (quality, prefix) in carriers.iter_mut().zip(&prefix.0) {
-                quality.avoided_for = prefix.avoided_for(who, now);
+                let others = prefix.avoided_for(StalledBy::SEVERAL, now);
+                quality.by_hearsay = quality.avoided_for.is_none() && others.is_some();
+                quality.avoided_for = quality.avoided_for.max(others);
             }
         }
         let doubt = Doubt::of(own, now);

@@ -54,19 +54,34 @@ impl Rules<'_> {
 
     /// The single routes that have not stalled, without backups if there are others, and of these the ones
     /// whose port has room, if one has. All, where all have stalled.
+    ///
+    /// A route on which others have stalled, and not the client itself, comes before one whose port is
+    /// full, and after backups. The others may have had trouble of their own, and would fill the port.
     pub(super) fn options(&self) -> Singles {
         let singles = self.candidates.singles();
-        let works = |route: &Route| self.is_not_avoided(*route);
-        let works: Singles = singles.iter().filter(works).collect();
-        let primary: Singles = works
-            .iter()
-            .filter(|route| !self.is_backup(*route))
-            .collect();
-        let roomy = primary.iter().filter(|route| self.has_room(*route));
-        let options = [roomy.collect(), primary, works]
-            .into_iter()
-            .find(|some| !some.is_empty());
-        options.unwrap_or(singles)
+        let of = |of: Singles, is_one: &dyn Fn(Route) -> bool| -> Singles {
+            of.iter().filter(|route| is_one(*route)).collect()
+        };
+        let works = of(singles, &|route| self.is_not_avoided(route));
+        let primary = of(works, &|route| !self.is_backup(route));
+        let hearsay = of(singles, &|route| {
+            self.quality(route).by_hearsay && !self.is_backup(route)
+        });
+        let roomy = |routes| of(routes, &|route| self.has_room(route));
+        let overflow = match primary.is_empty() {
+            true => Singles::default(),
+            false => roomy(hearsay),
+        };
+        let ranks = [
+            roomy(primary),
+            overflow,
+            primary,
+            works,
+            roomy(hearsay),
+            hearsay,
+        ];
+        let first = ranks.into_iter().find(|some| !some.is_empty());
+        first.unwrap_or(singles)
     }
 
     /// The best of the routes that are surely better than `current` by enough.

@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use super::{BEST, CLIENT, Criterion, EgressId, OTHER, PLAIN, Route, STEERED, THIRD, World, addr};
+use super::{
+    BEST, CLIENT, Criterion, EgressId, NEIGHBOUR, OTHER, PLAIN, Route, STEERED, THIRD, World, addr,
+};
 use crate::choice::{Group, Reason};
 use crate::egress::{Mptcp, Port, PortShares, Room, RouteBar};
 
@@ -65,6 +67,25 @@ fn bulk_leaves_a_full_port_and_comes_back() {
     assert_eq!(world.decide(CLIENT, Criterion::Rtt).route, PLAIN);
     with_ports(&mut world, goodput, [open(1), open(2), open(3)]);
     assert_eq!(world.decide(CLIENT, goodput).route, PLAIN, "without proof");
+}
+
+#[test]
+fn the_stalls_of_others_fill_no_port() {
+    let goodput = Criterion::Goodput;
+    let mut world = known();
+    for route in [STEERED, Route::Steered(THIRD)] {
+        for client in [NEIGHBOUR, "192.0.2.3"] {
+            world.stall(client, route);
+        }
+    }
+    with_ports(&mut world, goodput, [open(1), open(2), open(3)]);
+    assert_eq!(world.decide(CLIENT, goodput).route, PLAIN);
+    with_ports(&mut world, goodput, [full(1), open(2), full(3)]);
+    let left = world.decide(CLIENT, goodput);
+    assert_eq!((left.route, left.reason.code()), (STEERED, "full"));
+    // Where it is silent for the client, too, a full port is better.
+    world.stall(CLIENT, STEERED);
+    assert_eq!(world.decide(CLIENT, goodput).route, PLAIN);
 }
 
 #[test]

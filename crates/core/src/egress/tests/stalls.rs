@@ -144,6 +144,55 @@ fn one_clients_trouble_does_not_move_its_neighbours() {
     assert_eq!(elsewhere.route, PLAIN);
 }
 
+/// A world of two routes, in which two neighbours of the client have stalled on the one that is steered.
+fn blamed_by_others() -> World {
+    let mut world = World::new();
+    world.candidates.egresses = [BEST, OTHER].into_iter().collect();
+    world.see(CLIENT, PLAIN, 6, 10, 30);
+    world.see(CLIENT, STEERED, 6, 20, 30);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
+    for client in [NEIGHBOUR, "192.0.2.3"] {
+        world.stall(client, STEERED);
+    }
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!((decision.route, decision.reason.code()), (PLAIN, "stalled"));
+    world
+}
+
+#[test]
+fn a_route_that_delivers_to_one_client_is_avoided_by_its_own_stalls_alone() {
+    let mut world = blamed_by_others();
+    world.see("192.0.2.4", STEERED, 1, 20, 30);
+    let soon = world.decide(CLIENT, Criterion::Goodput).route;
+    assert_eq!(soon, PLAIN, "these packets may have been under way");
+    world.pass(2);
+    let silent = RouteObservation {
+        bytes: 0,
+        ..response(20, 30)
+    };
+    world.learn("192.0.2.4", STEERED, &silent);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+    world.see("192.0.2.4", STEERED, 1, 20, 30);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
+    let view = world.table.view(addr(NEIGHBOUR), AS, world.now);
+    let avoided_for = view.quality(STEERED, Some(BEST)).avoided_for;
+    assert!(
+        avoided_for.is_some(),
+        "it may reach others and not this one"
+    );
+}
+
+#[test]
+fn a_client_that_stalls_looks_for_itself_where_others_have_stalled() {
+    let mut world = blamed_by_others();
+    assert_eq!(world.avoided_after_stall(CLIENT, PLAIN), Some(10));
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!((decision.route, decision.reason.code()), (STEERED, "kept"));
+    // It has tried both.
+    assert_eq!(world.avoided_after_stall(CLIENT, STEERED), None);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+}
+
 #[test]
 fn where_all_routes_stall_none_is_blamed() {
     let mut world = World::new();
