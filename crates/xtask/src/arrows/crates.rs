@@ -9,18 +9,19 @@ use anyhow::{Context, Result};
 use super::Arrows;
 
 /// The crates that each may use (ARCHITECTURE.md). Tests may use `testkit` and all that their crate uses.
-const ALLOWED: [(&str, &[&str]); 18] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("http-common", &[]),
     ("tls", &[]),
     ("quic", &[]),
+    ("h1", &[]),
     ("h2", &["http-common"]),
     ("h3", &["http-common"]),
     ("core", &["units"]),
     ("netsim", &["units"]),
     ("congestion", &["units"]),
     ("h3-quinn", &["h3"]),
-    ("content", &["h2", "h3", "tls", "units"]),
+    ("content", &["h1", "h2", "h3", "tls", "units"]),
     (
         "edge",
         &["congestion", "content", "core", "h2", "h3-quinn", "units"],

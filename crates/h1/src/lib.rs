@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+
+pub mod content;
+pub mod request;
+pub mod response;
