@@ -13,15 +13,15 @@ use tokio::time::{Instant, Sleep};
 
 use super::activity::Activity;
 use super::error::BodyError;
-use super::http2::ResponseBody;
 use super::trailers;
+use super::{http1, http2};
+use crate::BoxError;
 
 /// A response's content from the upstream, over HTTP/1.1 (left) or HTTP/2 (right).
-pub(super) type Incoming = Either<hyper::body::Incoming, ResponseBody>;
+pub(super) type Incoming = Either<http1::ResponseBody, http2::ResponseBody>;
 
 /// A response's body on its way to the client. It fails if the upstream sends nothing for a time in
 /// which it is waited for and gets nothing itself.
-#[derive(Debug)]
 pub(super) struct Download {
     body: Incoming,
     request: Arc<Activity>,
@@ -30,6 +30,8 @@ pub(super) struct Download {
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
+    /// An error that is reported at the next poll.
+    failure: Option<BodyError>,
 }
 
 impl Download {
@@ -46,7 +48,19 @@ impl Download {
             limit,
             timer: None,
             is_waiting: false,
+            failure: None,
         }
+    }
+
+    /// Fails at the next poll. The client's connection first sends what it has: an error ends it.
+    fn fail(
+        &mut self,
+        error: BoxError,
+        cx: &Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.failure = Some(BodyError::Upstream(error));
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Counts the time from the first poll without data on.
@@ -78,10 +92,15 @@ impl Body for Download {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(failure) = self.failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             self.is_waiting = false;
-            let frame = trailers::without_forbidden(frame);
-            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Upstream)));
+            return match trailers::without_forbidden(frame) {
+                Some(Err(error)) => self.fail(error, cx),
+                frame => Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Upstream))),
+            };
         }
         ready!(self.poll_idle(cx));
         Poll::Ready(Some(Err(BodyError::Idle { limit: self.limit })))

@@ -5,9 +5,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hikyaku_h1::response::HeadError;
 use http::StatusCode;
 use http_body_util::LengthLimitError;
 
+use super::http1::Http1Error;
 use crate::BoxError;
 
 /// Why a reverse proxy cannot be set up.
@@ -83,7 +85,10 @@ impl SendError {
             error.is_library() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
         };
         match &error {
-            ExchangeError::Http1(http1) if http1.is_parse_too_large() => Self::HeadersTooLarge,
+            ExchangeError::Http1(Http1Error::Head(HeadError::TooLarge)) => Self::HeadersTooLarge,
+            ExchangeError::Http1(Http1Error::Head(HeadError::TransferCoding)) => {
+                Self::TransferCoding
+            }
             ExchangeError::Http2(http2) if is_malformed(http2) => Self::Malformed(error),
             _ => Self::Exchange(error),
         }
@@ -103,7 +108,7 @@ impl SendError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
     #[error(transparent)]
-    Http1(#[from] hyper::Error),
+    Http1(#[from] Http1Error),
     #[error(transparent)]
     Http2(#[from] h2::Error),
     #[error("reading the request's content")]
@@ -114,7 +119,7 @@ impl ExchangeError {
     /// Whether the upstream may have closed a kept connection meanwhile.
     pub(super) fn may_be_stale(&self) -> bool {
         match self {
-            Self::Http1(error) => !error.is_user() && !error.is_parse(),
+            Self::Http1(error) => matches!(error, Http1Error::Io(_) | Http1Error::Closed),
             Self::Http2(error) => error.is_io() || error.is_go_away(),
             Self::Content(_) => false,
         }
@@ -133,7 +138,7 @@ impl ExchangeError {
     /// Whether the client's own content ended in an error.
     fn is_of_content(&self) -> bool {
         match self {
-            Self::Http1(error) => error.is_user(),
+            Self::Http1(error) => matches!(error, Http1Error::Length(_)),
             Self::Http2(_) => false,
             Self::Content(_) => true,
         }

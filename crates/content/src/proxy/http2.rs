@@ -78,14 +78,14 @@ impl Http2 {
     /// If the connection, the upstream, or the request's content fails.
     pub(super) async fn send(
         &mut self,
-        request: Request<Upload>,
+        request: Request<()>,
+        content: Option<Upload>,
         interim: Option<&Interim>,
     ) -> Result<Response<ResponseBody>, ExchangeError> {
-        let (parts, body) = request.into_parts();
-        let is_end = body.is_end_stream();
-        let request = Request::from_parts(parts, ());
-        let (mut response, stream) = self.requests.send_request(request, is_end)?;
-        let mut upload = (!is_end).then(|| Box::pin(send_content(stream, body)));
+        let content = content.filter(|content| !content.is_end_stream());
+        let sent = self.requests.send_request(request, content.is_none());
+        let (mut response, stream) = sent?;
+        let mut upload = content.map(|content| Box::pin(send_content(stream, content)));
         let response = poll_fn(|cx| {
             if let Some(sending) = &mut upload
                 && let Poll::Ready(sent) = sending.as_mut().poll(cx)

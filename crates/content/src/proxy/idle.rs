@@ -1,19 +1,29 @@
 //! HTTP/1.1 connections that wait for their next request.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
-use super::connect::Http1;
+use super::http1::Http1;
 
 /// Unused connections, the one used last at the end. That one is taken first, so that those beyond
 /// the usual need grow old.
 pub(super) struct Idle {
-    connections: Mutex<Vec<Waiting>>,
+    state: Mutex<State>,
     max: usize,
     keep_alive: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    /// The task that closes connections, while there are any.
+    sweeper: Option<Waker>,
 }
 
 struct Waiting {
@@ -25,65 +35,72 @@ impl Idle {
     /// Keeps at most `max` connections, and each no longer than `keep_alive`.
     pub(super) fn new(max: usize, keep_alive: Duration) -> Arc<Self> {
         Arc::new(Self {
-            connections: Mutex::default(),
+            state: Mutex::default(),
             max,
             keep_alive,
         })
     }
 
     pub(super) fn take(&self) -> Option<Http1> {
-        let mut connections = self.connections.lock();
-        while let Some(waiting) = connections.pop() {
-            if waiting.connection.sender.is_ready() && Instant::now() < waiting.until {
+        let mut state = self.state.lock();
+        while let Some(mut waiting) = state.waiting.pop() {
+            if Instant::now() < waiting.until && waiting.connection.is_usable_now() {
                 return Some(waiting.connection);
             }
         }
         None
     }
 
-    /// Keeps a connection once its response has been read to the end. A lifetime that the upstream
+    /// Keeps a connection whose response has been read to the end. A lifetime that the upstream
     /// `allows` shortens the usual one.
-    pub(super) fn keep(self: &Arc<Self>, mut connection: Http1, allows: Option<Duration>) {
+    pub(super) fn keep(self: &Arc<Self>, connection: Http1, allows: Option<Duration>) {
         let time = allows.map_or(self.keep_alive, |allows| allows.min(self.keep_alive));
-        if time.is_zero() {
+        let mut state = self.state.lock();
+        if time.is_zero() || state.waiting.len() >= self.max {
             return;
         }
-        let idle = Arc::downgrade(self);
-        tokio::spawn(async move {
-            if connection.sender.ready().await.is_ok()
-                && let Some(idle) = idle.upgrade()
-            {
-                let until = Instant::now() + time;
-                idle.put(Waiting { connection, until });
+        let until = Instant::now() + time;
+        let mut waiting = Waiting { connection, until };
+        match &state.sweeper {
+            Some(sweeper) => {
+                let mut cx = Context::from_waker(sweeper);
+                if waiting.connection.is_usable(&mut cx) {
+                    state.waiting.push(waiting);
+                }
             }
-        });
-    }
-
-    fn put(self: &Arc<Self>, waiting: Waiting) {
-        let mut connections = self.connections.lock();
-        if connections.len() >= self.max {
-            return;
-        }
-        let until = waiting.until;
-        connections.push(waiting);
-        if connections.len() == 1 {
-            tokio::spawn(expire(Arc::downgrade(self), until));
+            None => {
+                state.waiting.push(waiting);
+                state.sweeper = Some(Waker::noop().clone());
+                tokio::spawn(sweep(Arc::downgrade(self)));
+            }
         }
     }
 
-    /// Closes connections that are too old. Returns the time at which the next one will be.
-    fn purge(&self) -> Option<Instant> {
-        let mut connections = self.connections.lock();
-        connections.retain(|waiting| Instant::now() < waiting.until);
-        connections.iter().map(|waiting| waiting.until).min()
+    /// Closes connections that are too old, or that the upstream has closed. Returns the time at which
+    /// the next one will be too old.
+    fn sweep(&self, cx: &mut Context<'_>) -> Option<Instant> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        state
+            .waiting
+            .retain_mut(|waiting| now < waiting.until && waiting.connection.is_usable(cx));
+        let next = state.waiting.iter().map(|waiting| waiting.until).min();
+        state.sweeper = next.map(|_| cx.waker().clone());
+        next
     }
 }
 
 /// Runs while there are idle connections.
-async fn expire(idle: Weak<Idle>, first: Instant) {
-    let mut next = Some(first);
-    while let Some(until) = next {
-        tokio::time::sleep_until(until).await;
-        next = idle.upgrade().and_then(|idle| idle.purge());
-    }
+async fn sweep(idle: Weak<Idle>) {
+    let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
+    poll_fn(|cx| {
+        loop {
+            let Some(next) = idle.upgrade().and_then(|idle| idle.sweep(cx)) else {
+                return Poll::Ready(());
+            };
+            Sleep::reset(timer.as_mut(), next);
+            ready!(timer.as_mut().poll(cx));
+        }
+    })
+    .await;
 }

@@ -10,11 +10,11 @@ mod connect;
 mod download;
 mod error;
 mod headers;
+mod http1;
 mod http2;
 mod idle;
 mod outgoing;
 mod pool;
-mod read_on;
 mod response;
 mod tls;
 mod trailers;
@@ -33,12 +33,12 @@ use http_body::Body as _;
 use super::{Body, BoxError, ErrorReason, Interim, Peer, Protocol, RequestBody, status_response};
 use activity::Activity;
 use connect::Connector;
-use download::Download;
+use download::{Download, Incoming};
 use error::SendError;
 use headers::InvalidHost;
 use hikyaku_units::ByteSize;
 use outgoing::{Outgoing, Route};
-use pool::{Answer, Pool};
+use pool::{Answer, Content, Pool};
 use tunnel::Tunnel;
 use upstream::Upstream;
 
@@ -172,28 +172,30 @@ impl Proxy {
         activity: Arc<Activity>,
         tunnel: Option<Tunnel>,
     ) -> Result<Response<Body>, SendError> {
-        let Answer { mut response, rest } = answer;
-        let upstream = hyper::upgrade::on(&mut response);
-        let (mut parts, body) = response.into_parts();
-        parts.extensions.clear();
+        let Answer { response, rest } = answer;
+        let (mut parts, content) = response.into_parts();
         let protocol = headers::upgrade_of(&parts.headers);
         response::prepare(&mut parts, self.header_size)?;
-        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-            let tunnel = tunnel.ok_or(SendError::UnaskedUpgrade)?;
-            let body = tunnel.begin(upstream, &mut parts, protocol, self.idle_timeout)?;
-            return Ok(Response::from_parts(parts, body));
-        }
-        if parts.status.is_success() && tunnel.is_some_and(|tunnel| tunnel.is_of_stream()) {
-            return Err(SendError::NoWebSocket);
-        }
-        let is_complete = body.is_end_stream();
-        let download = Download::new(body, activity, rest, self.idle_timeout);
-        let body = if is_complete {
-            Body::empty()
-        } else {
-            Body::boxed(download)
+        let incoming = match content {
+            Content::Http1(http1::Content::Upgraded(upstream)) => {
+                let tunnel = tunnel.ok_or(SendError::UnaskedUpgrade)?;
+                let body = tunnel.begin(upstream, &mut parts, protocol, self.idle_timeout)?;
+                return Ok(Response::from_parts(parts, body));
+            }
+            _ if parts.status.is_success() && tunnel.is_some_and(|it| it.is_of_stream()) => {
+                return Err(SendError::NoWebSocket);
+            }
+            Content::Http1(http1::Content::Whole(bytes)) => {
+                return Ok(Response::from_parts(parts, bytes.into()));
+            }
+            Content::Http1(http1::Content::Streaming(body)) => Incoming::Left(body),
+            Content::Http2(body) if body.is_end_stream() => {
+                return Ok(Response::from_parts(parts, Body::empty()));
+            }
+            Content::Http2(body) => Incoming::Right(body),
         };
-        Ok(Response::from_parts(parts, body))
+        let download = Download::new(incoming, activity, rest, self.idle_timeout);
+        Ok(Response::from_parts(parts, Body::boxed(download)))
     }
 }
 

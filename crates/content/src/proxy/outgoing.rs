@@ -2,19 +2,27 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use hikyaku_h1::request::{Encoder, LengthMismatch, encode_head};
+use hikyaku_h1::response::content_length;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Uri, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, header};
 use http_body::Body as _;
 
 use super::activity::Activity;
-use super::response;
 use super::upload::Upload;
 use crate::{Interim, RequestBody};
 
-/// A request that can go over a connection of either version.
+/// A request that can go over a connection of either version, twice.
 pub(super) struct Outgoing {
-    pub(super) request: Request<Upload>,
-    pub(super) route: Arc<Route>,
+    parts: Parts,
+    /// `None` where there is no content, and once an attempt has taken it.
+    pub(super) content: Option<Upload>,
+    /// The content of a second attempt.
+    second: Option<Upload>,
+    has_content: bool,
+    is_second: bool,
+    pub(super) route: Route,
 }
 
 /// The properties of a request that are the same on all connections.
@@ -33,99 +41,111 @@ impl Outgoing {
     pub(super) fn new(mut parts: Parts, body: RequestBody, route: Route) -> Self {
         parts.version = Version::HTTP_11;
         parts.extensions.clear();
-        let body = Upload::new(body, Arc::clone(&route.activity));
+        let has_content = !body.is_end_stream();
+        let content = has_content.then(|| Upload::new(body, Arc::clone(&route.activity)));
         Self {
-            request: Request::from_parts(parts, body),
-            route: Arc::new(route),
+            parts,
+            second: content.as_ref().map(Upload::second),
+            content,
+            has_content,
+            is_second: false,
+            route,
         }
     }
 
-    /// Makes a copy for a second attempt.
-    pub(super) fn second(&self) -> Self {
-        let mut request = Request::new(self.request.body().second());
-        request.method_mut().clone_from(self.request.method());
-        request.headers_mut().clone_from(self.request.headers());
-        Self {
-            request,
-            route: Arc::clone(&self.route),
-        }
+    pub(super) fn method(&self) -> &Method {
+        &self.parts.method
     }
 
-    /// Whether repeating the request does no harm (RFC 9110 §9.2.2).
-    pub(super) fn is_idempotent(&self) -> bool {
-        self.request.method().is_idempotent()
+    /// Begins the second attempt. Returns `false` after that, and if the content cannot be sent
+    /// again.
+    pub(super) fn restart(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.is_second, true);
+        self.content = self.second.take();
+        is_first && self.content.as_mut().is_none_or(Upload::restart)
     }
 
-    /// Begins the second attempt; `None` if the content cannot be sent again.
-    pub(super) fn restart(mut self) -> Option<Self> {
-        self.request.body_mut().restart().then_some(self)
-    }
-
-    /// Sets the target and connection headers of HTTP/1.1 (RFC 9112 §3.2.1, RFC 9110 §10.1.4).
-    pub(super) fn aim_http1(&mut self) {
-        let path = self.route.target.path_and_query().cloned();
-        *self.request.uri_mut() = path.map(Uri::from).unwrap_or_default();
-        let host = self
-            .route
-            .target
-            .authority()
-            .map_or("", |host| host.as_str());
-        let headers = self.request.headers_mut();
-        if let Ok(host) = HeaderValue::from_str(host) {
+    /// The head and framing of HTTP/1.1.
+    ///
+    /// # Errors
+    /// If the length that the client announces is no number.
+    pub(super) fn http1(&mut self) -> Result<(Bytes, Encoder), LengthMismatch> {
+        let authority = self.route.target.authority();
+        let host = HeaderValue::from_str(authority.map_or("", |host| host.as_str()));
+        let headers = &mut self.parts.headers;
+        if let Ok(host) = host {
             headers.insert(header::HOST, host);
         }
         if headers.contains_key(header::TE) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
         }
-        self.frame_http1();
-        if let Some(interim) = self.route.interim.clone() {
-            hyper::ext::on_informational(&mut self.request, move |head| {
-                if let Some(head) = response::interim(head.status(), head.headers()) {
-                    interim.send(head);
-                }
-            });
-        }
+        let encoder = self.frame_http1()?;
+        let target = self.route.target.path_and_query();
+        let target = target.map_or("/", |target| target.as_str());
+        let mut head = Vec::new();
+        encode_head(&mut head, &self.parts.method, target, &self.parts.headers);
+        Ok((head.into(), encoder))
     }
 
     /// Announces the end of the content, also with methods that seldom have any. With methods that
     /// have some by definition, announces that there is none (RFC 9110 §8.6, RFC 9112 §6.1).
-    fn frame_http1(&mut self) {
-        let body = self.request.body();
-        let (is_empty, is_known) = (body.is_end_stream(), body.size_hint().exact().is_some());
-        let wants_content = self.wants_content();
-        let headers = self.request.headers_mut();
-        if headers.contains_key(header::CONTENT_LENGTH) {
-            return;
-        }
-        if !is_empty && !is_known {
+    fn frame_http1(&mut self) -> Result<Encoder, LengthMismatch> {
+        let announced = self.parts.headers.contains_key(header::CONTENT_LENGTH);
+        let length = match announced {
+            true => Some(content_length(&self.parts.headers).ok_or(LengthMismatch)?),
+            false => self.length(),
+        };
+        let headers = &mut self.parts.headers;
+        let Some(length) = length else {
             let chunked = HeaderValue::from_static("chunked");
             headers.insert(header::TRANSFER_ENCODING, chunked);
-        } else if is_empty && wants_content {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+            return Ok(Encoder::Chunked);
+        };
+        headers.remove(header::TRANSFER_ENCODING);
+        if announced || length > 0 || self.wants_content() {
+            // Replaces equal lengths, which not every server takes for one.
+            self.announce(length);
         }
+        Ok(Encoder::Length(length))
     }
 
-    /// Sets the target of HTTP/2, whose `:authority` replaces `Host` (RFC 9113 §8.3.1).
-    pub(super) fn aim_http2(&mut self) {
-        *self.request.uri_mut() = self.route.target.clone();
-        let headers = self.request.headers_mut();
-        headers.remove(header::HOST);
-        headers.remove(header::CONNECTION);
-        headers.remove(header::TRANSFER_ENCODING);
-        let length = self.request.body().size_hint().exact();
+    /// The head of HTTP/2, whose `:authority` replaces `Host` (RFC 9113 §8.3.1).
+    pub(super) fn http2(&self) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = self.route.target.clone();
+        let mut headers = self.parts.headers.clone();
+        for name in [header::HOST, header::CONNECTION, header::TRANSFER_ENCODING] {
+            headers.remove(name);
+        }
+        let length = self.length();
         let length = length.filter(|&length| length > 0 || self.wants_content());
         if let Some(length) = length {
-            let headers = self.request.headers_mut();
             headers
                 .entry(header::CONTENT_LENGTH)
                 .or_insert_with(|| length.into());
+        }
+        *request.headers_mut() = headers;
+        request
+    }
+
+    fn announce(&mut self, length: u64) {
+        let headers: &mut HeaderMap = &mut self.parts.headers;
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+
+    /// The length of the content, if it is known.
+    fn length(&self) -> Option<u64> {
+        match &self.content {
+            Some(content) => content.size_hint().exact(),
+            None => (!self.has_content).then_some(0),
         }
     }
 
     /// Whether the method has content by definition (RFC 9110 §8.6).
     fn wants_content(&self) -> bool {
         matches!(
-            *self.request.method(),
+            self.parts.method,
             Method::POST | Method::PUT | Method::PATCH
         )
     }

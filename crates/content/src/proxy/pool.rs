@@ -8,13 +8,12 @@ use http::Response;
 use tokio::task::AbortHandle;
 
 use super::config::{ProxyConfig, UpstreamHttp};
-use super::connect::{Connector, Http1, Sender};
-use super::download::Incoming;
+use super::connect::{Connector, Sender};
 use super::error::{ExchangeError, SendError};
-use super::http2::Http2;
+use super::http1::{self, Http1, Http1Error};
+use super::http2::{Http2, ResponseBody};
 use super::idle::Idle;
 use super::outgoing::{Outgoing, Route};
-use super::response::keep_alive;
 
 /// Sends requests over connections to one upstream, kept ones before new ones.
 ///
@@ -56,46 +55,60 @@ impl Pool {
     /// Sends a request, and returns the head of the response with its body still to be read.
     ///
     /// A kept connection may fail to take a request, since the upstream has just closed it; the
-    /// request then goes over another one. A request that was taken is repeated once if it is
+    /// request then goes over a new one. A request that was taken is repeated once if it is
     /// idempotent (RFC 9110 §9.2.2) or refused unprocessed, and its sent content is still kept.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Answer, SendError> {
-        let mut second = Some(outgoing.second());
+        let mut reuse = true;
         loop {
-            let is_idempotent = outgoing.is_idempotent();
-            let (sender, is_new) = self.sender(outgoing.route.is_upgrade).await?;
-            outgoing = match self.exchange(sender, outgoing).await {
+            let kept = match reuse {
+                true => self.kept(outgoing.route.is_upgrade),
+                false => None,
+            };
+            let (sender, is_new) = match kept {
+                Some(http1) => (Sender::Http1(http1), false),
+                None => Box::pin(self.sender(outgoing.route.is_upgrade)).await?,
+            };
+            let (may_repeat, error) = match self.exchange(sender, &mut outgoing).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Unsent(unsent, _)) if !is_new => *unsent,
-                Err(Failure::Unsent(_, error)) => return Err(SendError::exchange(error)),
+                Err(Failure::Untaken(_)) if !is_new => continue,
+                Err(Failure::Untaken(error)) => (false, error),
+                Err(Failure::Unsent(error)) => (!is_new, error),
                 Err(Failure::Sent(error)) => {
                     let is_stale = !is_new && error.may_be_stale();
-                    let may_repeat = is_stale && is_idempotent || error.is_refused();
-                    let second = second.take().filter(|_| may_repeat);
-                    let second = second.and_then(Outgoing::restart);
-                    second.ok_or_else(|| SendError::exchange(error))?
+                    let is_idempotent = outgoing.method().is_idempotent();
+                    (is_stale && is_idempotent || error.is_refused(), error)
                 }
                 Err(Failure::TimedOut) => {
                     return Err(SendError::ResponseTimeout(self.response_timeout));
                 }
             };
+            if !may_repeat || !outgoing.restart() {
+                return Err(SendError::exchange(error));
+            }
+            reuse = false;
         }
     }
 
-    /// Returns a connection, and whether it was made for this request.
+    /// Returns an idle connection, unless an HTTP/2 connection is to be shared.
+    fn kept(&self, is_upgrade: bool) -> Option<Http1> {
+        match is_upgrade || !self.may_share.load(Relaxed) {
+            true => self.idle.take(),
+            false => None,
+        }
+    }
+
+    /// Returns the shared connection or a new one, and whether it was made for this request.
     async fn sender(&self, is_upgrade: bool) -> Result<(Sender, bool), SendError> {
         let limit = self.connector.timeout;
         let sender = async {
-            if !is_upgrade && let Some(sender) = self.shared().await? {
+            if is_upgrade {
+                let http1 = self.connector.connect_http1().await?;
+                return Ok((Sender::Http1(http1), true));
+            }
+            if let Some(sender) = self.shared().await? {
                 return Ok(sender);
             }
-            if let Some(sender) = self.idle.take() {
-                return Ok((Sender::Http1(sender), false));
-            }
-            let sender = if is_upgrade {
-                self.connector.connect_http1().await?
-            } else {
-                self.connector.connect().await?
-            };
+            let sender = self.connector.connect().await?;
             if matches!(sender, Sender::Http2(_)) {
                 self.may_share.store(true, Relaxed);
             }
@@ -129,59 +142,56 @@ impl Pool {
         Ok(Some((sender, true)))
     }
 
-    async fn exchange(&self, sender: Sender, outgoing: Outgoing) -> Result<Answer, Failure> {
+    async fn exchange(&self, sender: Sender, outgoing: &mut Outgoing) -> Result<Answer, Failure> {
         match sender {
             Sender::Http1(http1) => self.exchange_http1(http1, outgoing).await,
-            Sender::Http2(http2) => self.exchange_http2(http2, outgoing).await,
+            Sender::Http2(http2) => Box::pin(self.exchange_http2(http2, outgoing)).await,
         }
     }
 
     async fn exchange_http1(
         &self,
-        mut http1: Http1,
-        mut outgoing: Outgoing,
+        http1: Http1,
+        outgoing: &mut Outgoing,
     ) -> Result<Answer, Failure> {
-        outgoing.aim_http1();
-        let Outgoing { request, route } = outgoing;
-        let sending = http1.sender.try_send_request(request);
-        let result = self.unless_stalled(&route, sending).await?;
-        let rest = Some(http1.task.clone());
-        let response = result.as_ref().ok();
-        let allows = response.and_then(|response| keep_alive(response.headers()));
-        self.idle.keep(http1, allows);
-        match result {
+        let framed = outgoing.http1().map_err(Http1Error::Length);
+        let (head, encoder) = framed.map_err(|error| Failure::Sent(error.into()))?;
+        let request = http1::Request {
+            head,
+            encoder,
+            content: outgoing.content.take(),
+            method: outgoing.method(),
+            interim: outgoing.route.interim.as_ref(),
+        };
+        let sending = http1.send(request, &self.idle);
+        match self.unless_stalled(&outgoing.route, sending).await? {
             Ok(response) => Ok(Answer {
-                response: response.map(Incoming::Left),
-                rest,
+                rest: response.body().rest(),
+                response: response.map(Content::Http1),
             }),
-            Err(mut error) => Err(match error.take_message() {
-                Some(request) => {
-                    let unsent = Box::new(Outgoing { request, route });
-                    Failure::Unsent(unsent, error.into_error().into())
-                }
-                None => Failure::Sent(error.into_error().into()),
-            }),
+            Err(failure) if failure.is_unsent => Err(Failure::Unsent(failure.error)),
+            Err(failure) => Err(Failure::Sent(failure.error)),
         }
     }
 
     async fn exchange_http2(
         &self,
         mut http2: Http2,
-        mut outgoing: Outgoing,
+        outgoing: &mut Outgoing,
     ) -> Result<Answer, Failure> {
         if let Err(error) = http2.ready().await {
             // The connection is closing, though it may not show so yet.
             *self.shared.lock().await = None;
-            return Err(Failure::Unsent(Box::new(outgoing), error.into()));
+            return Err(Failure::Untaken(error.into()));
         }
-        outgoing.aim_http2();
-        let Outgoing { request, route } = outgoing;
-        let sending = http2.send(request, route.interim.as_ref());
-        let response = self.unless_stalled(&route, sending).await?;
+        let request = outgoing.http2();
+        let content = outgoing.content.take();
+        let sending = http2.send(request, content, outgoing.route.interim.as_ref());
+        let response = self.unless_stalled(&outgoing.route, sending).await?;
         let response = response.map_err(Failure::Sent)?;
         Ok(Answer {
             rest: response.body().upload(),
-            response: response.map(Incoming::Right),
+            response: response.map(Content::Http2),
         })
     }
 
@@ -192,6 +202,7 @@ impl Pool {
     ) -> Result<T, Failure> {
         route.activity.touch();
         tokio::select! {
+            biased;
             result = sending => Ok(result),
             () = route.activity.stalled(self.response_timeout) => Err(Failure::TimedOut),
         }
@@ -200,15 +211,23 @@ impl Pool {
 
 /// The head of an upstream's response.
 pub(super) struct Answer {
-    pub(super) response: Response<Incoming>,
-    /// The task that sends the rest of the request: on HTTP/1.1 the one that drives the connection.
+    pub(super) response: Response<Content>,
+    /// The task that sends the rest of the request.
     pub(super) rest: Option<AbortHandle>,
+}
+
+/// The content of an upstream's response.
+pub(super) enum Content {
+    Http1(http1::Content),
+    Http2(ResponseBody),
 }
 
 /// How an exchange failed.
 enum Failure {
-    /// The request was not sent at all.
-    Unsent(Box<Outgoing>, ExchangeError),
+    /// The connection took nothing of the request.
+    Untaken(ExchangeError),
+    /// Nothing was sent of what the connection took.
+    Unsent(ExchangeError),
     /// Some or all of the request was sent.
     Sent(ExchangeError),
     TimedOut,

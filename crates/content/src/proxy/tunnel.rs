@@ -17,9 +17,9 @@ use tokio_util::io::StreamReader;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
-use super::connect;
 use super::error::SendError;
 use super::headers;
+use super::http1::Upgraded;
 use super::websocket::{self, Key};
 use crate::{Body, Protocol, RequestBody, Stopping};
 
@@ -91,7 +91,7 @@ impl Tunnel {
     /// If the upstream has switched to another protocol.
     pub(super) fn begin(
         self,
-        upstream: OnUpgrade,
+        upstream: Upgraded,
         response: &mut response::Parts,
         protocol: Option<HeaderValue>,
         idle: Duration,
@@ -132,20 +132,20 @@ struct Terms {
 async fn run<R, W>(
     client: impl Future<Output = hyper::Result<(R, W)>>,
     gone: impl Future<Output = ()>,
-    upstream: OnUpgrade,
+    upstream: Upgraded,
     terms: Terms,
 ) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let (mut client, upstream) = match tokio::try_join!(client, upstream) {
-        Ok(both) => both,
+    let mut client = match client.await {
+        Ok(client) => client,
         Err(error) => {
             tracing::debug!(%error, "upgrading a connection");
             return;
         }
     };
-    let mut upstream = tokio::io::split(TokioIo::new(upstream));
+    let mut upstream = tokio::io::split(upstream);
     if let Err(error) = copy_both(&mut client, &mut upstream, gone, &terms).await {
         tracing::debug!(%error, "copying between client and upstream");
         // The upstream must not take a tunnel for ended if the client has not ended it. A client of
@@ -153,7 +153,7 @@ async fn run<R, W>(
         // must arrive.
         if error.kind() != io::ErrorKind::UnexpectedEof {
             let (from_upstream, to_upstream) = upstream;
-            connect::reset(from_upstream.unsplit(to_upstream).into_inner());
+            from_upstream.unsplit(to_upstream).reset();
         }
     }
 }

@@ -110,13 +110,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
             request.extensions_mut().insert(interim);
         }
         let responding = Box::pin(respond(Arc::clone(answerer), request, ticket));
-        self.start(Stream::new(stream, &method, upload, responding, heads));
+        let stream = Stream::new(stream, &method, upload, responding, heads);
+        self.start(stream, has_interim);
     }
 
     /// Begins a response. Most for files never wait: their content is in memory or in the page cache.
-    fn start(&mut self, mut stream: Box<Stream>) {
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut wait = stream.poll(&mut self.engine, &mut cx);
+    /// Those of an upstream always do.
+    fn start(&mut self, mut stream: Box<Stream>, waits: bool) {
+        let mut wait = Wait::Waker;
+        if !waits {
+            let mut cx = Context::from_waker(Waker::noop());
+            wait = stream.poll(&mut self.engine, &mut cx);
+        }
         if wait == Wait::Waker {
             wait = poll(&mut stream, &mut self.engine, &self.inbox);
         }
