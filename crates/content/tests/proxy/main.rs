@@ -7,6 +7,7 @@ mod common;
 mod connections;
 mod failures;
 mod fields;
+mod http1;
 mod reuse;
 mod support;
 mod versions;
