@@ -13,7 +13,7 @@ use super::files::FileStream;
 
 /// The body of every response of the server.
 ///
-/// The common bodies carry no box: none, one in memory, and a file that is read while it is sent.
+/// The common bodies carry no box: none, one in memory, one that came with its head, and a file that is read while it is sent.
 /// All of them know their exact length, so that no response of known length is sent chunked.
 #[derive(Debug)]
 pub struct Body(Kind);
@@ -22,6 +22,7 @@ pub struct Body(Kind);
 enum Kind {
     Empty,
     Full(Bytes),
+    Received(Bytes),
     File(FileStream),
     Boxed(UnsyncBoxBody<Bytes, BoxError>),
 }
@@ -41,9 +42,23 @@ impl Body {
         Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
     }
 
-    /// Whether the whole content is in memory.
-    pub const fn is_in_memory(&self) -> bool {
-        matches!(self.0, Kind::Empty | Kind::Full(_))
+    /// Returns the bytes that the content takes in memory for this response alone: 0 for none, and
+    /// for content that is kept in any case, such as a small file. `None` if it is still to be read.
+    pub const fn own_memory(&self) -> Option<usize> {
+        match &self.0 {
+            Kind::Empty | Kind::Full(_) => Some(0),
+            Kind::Received(bytes) => Some(bytes.len()),
+            Kind::File(_) | Kind::Boxed(_) => None,
+        }
+    }
+
+    /// Makes a body of content that was received for this response alone.
+    pub(super) fn received(bytes: Bytes) -> Self {
+        if bytes.is_empty() {
+            Self(Kind::Empty)
+        } else {
+            Self(Kind::Received(bytes))
+        }
     }
 
     pub(super) const fn file(stream: FileStream) -> Self {
@@ -89,7 +104,7 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Kind::Empty => Poll::Ready(None),
-            Kind::Full(bytes) => {
+            Kind::Full(bytes) | Kind::Received(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.0 = Kind::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
@@ -104,7 +119,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Empty => true,
-            Kind::Full(_) => false,
+            Kind::Full(_) | Kind::Received(_) => false,
             Kind::File(stream) => stream.remaining() == 0,
             Kind::Boxed(body) => body.is_end_stream(),
         }
@@ -113,7 +128,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
-            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Full(bytes) | Kind::Received(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::File(stream) => SizeHint::with_exact(stream.remaining()),
             Kind::Boxed(body) => body.size_hint(),
         }

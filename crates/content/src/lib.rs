@@ -23,7 +23,7 @@ pub use body::Body;
 pub use files::{Files, FilesConfig, FilesError, ReadError, WholeFile};
 pub use globs::path_glob;
 pub use header_size::HeaderSize;
-pub use interim::Interim;
+pub use interim::{Interim, InterimHeads};
 pub use omit::omit_content;
 pub use protocol::Protocol;
 pub use proxy::{Proxy, ProxyConfig, ProxyError};

@@ -81,6 +81,14 @@ impl Decoder {
         matches!(self.state, State::Over)
     }
 
+    /// Whether the content comes in chunks.
+    pub const fn is_chunked(&self) -> bool {
+        !matches!(
+            self.state,
+            State::Length(_) | State::UntilClose | State::Over
+        )
+    }
+
     /// Bytes of content that are still to come, if that is known.
     pub const fn remaining(&self) -> Option<u64> {
         match self.state {

@@ -1,6 +1,6 @@
 //! Header fields on their way through the proxy.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use hikyaku_units::arm::Version;
 use http::header::{self, HeaderName};
@@ -93,12 +93,14 @@ pub(super) fn prepare_request(
             headers.remove(name);
         }
     }
-    append_element(headers, &header::FORWARDED, &forwarded(peer.remote, host));
-    append_element(
-        headers,
-        &X_FORWARDED_FOR,
-        &peer.remote.ip().to_canonical().to_string(),
-    );
+    let address = peer.remote.ip().to_canonical();
+    let text = address.to_string();
+    let forwarded = forwarded(address, &text, host);
+    for (name, element) in [(header::FORWARDED, forwarded), (X_FORWARDED_FOR, text)] {
+        if let Ok(element) = HeaderValue::try_from(element) {
+            append_element(headers, &name, element);
+        }
+    }
     if !headers.contains_key(&X_FORWARDED_PROTO) {
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
     }
@@ -113,7 +115,7 @@ pub(super) fn prepare_request(
         Version::H2 => "2 hikyaku",
         Version::H3 => "3 hikyaku",
     };
-    append_element(headers, &header::VIA, received);
+    append_element(headers, &header::VIA, HeaderValue::from_static(received));
 }
 
 /// Removes the whitespace around field values. HTTP/1.1 allows it; HTTP/2 and 3 forbid it (RFC 9113
@@ -131,11 +133,16 @@ pub(super) fn trim_values(headers: &mut HeaderMap) {
 
 /// Makes an element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and quotes (§6), and
 /// any host with a port has quotes.
-fn forwarded(remote: SocketAddr, host: Option<&Authority>) -> String {
-    let mut element = match remote.ip().to_canonical() {
-        IpAddr::V4(address) => format!("for={address}"),
-        IpAddr::V6(address) => format!("for=\"[{address}]\""),
+fn forwarded(address: IpAddr, text: &str, host: Option<&Authority>) -> String {
+    let (before, after) = match address {
+        IpAddr::V4(_) => ("for=", ""),
+        IpAddr::V6(_) => ("for=\"[", "]\""),
     };
+    let length = host.map_or(0, |host| host.as_str().len());
+    let mut element = String::with_capacity(text.len() + length + 40);
+    for part in [before, text, after] {
+        element.push_str(part);
+    }
     if let Some(host) = host {
         element.push_str(";host=");
         if host.as_str().bytes().all(is_token) {
@@ -155,22 +162,25 @@ fn forwarded(remote: SocketAddr, host: Option<&Authority>) -> String {
 /// §8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(header::COOKIE).iter();
-    let Some(first) = cookies.next() else { return };
+    let (Some(first), Some(second)) = (cookies.next(), cookies.next()) else {
+        return;
+    };
     let mut joined = first.as_bytes().to_vec();
-    let alone = joined.len();
-    for cookie in cookies {
+    for cookie in std::iter::once(second).chain(cookies) {
         joined.extend_from_slice(b"; ");
         joined.extend_from_slice(cookie.as_bytes());
     }
-    if joined.len() > alone
-        && let Ok(value) = HeaderValue::try_from(joined)
-    {
+    if let Ok(value) = HeaderValue::try_from(joined) {
         headers.insert(header::COOKIE, value);
     }
 }
 
 /// Adds an element to a list, in one field with the elements that are there.
-pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: HeaderValue) {
+    if !headers.contains_key(name) {
+        headers.insert(name.clone(), element);
+        return;
+    }
     let mut list = Vec::new();
     for field in headers.get_all(name) {
         list.extend_from_slice(field.as_bytes());
@@ -235,6 +245,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     type Fields<'a> = &'a [(&'static str, &'a str)];

@@ -20,6 +20,7 @@ use hikyaku_h1::request::{Encoder, LengthMismatch};
 use hikyaku_h1::response::{Framing, Head, HeadError, Limits};
 use http::{Method, Response, StatusCode};
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::task::AbortHandle;
 
 use super::error::ExchangeError;
 use super::idle::Idle;
@@ -28,7 +29,7 @@ use super::upload::Upload;
 use crate::Interim;
 use crate::header_size::HeaderSize;
 use body::{Home, Source};
-use receive::poll_receive;
+use receive::{SMALL, poll_receive};
 use send::Sending;
 
 pub(super) use body::ResponseBody;
@@ -57,6 +58,16 @@ pub(super) enum Content {
     Streaming(ResponseBody),
     /// Another protocol's, after 101 (RFC 9110 §15.2.2).
     Upgraded(Upgraded),
+}
+
+impl Content {
+    /// The task that still sends the request.
+    pub(super) fn rest(&self) -> Option<AbortHandle> {
+        match self {
+            Self::Streaming(body) => body.rest(),
+            Self::Whole(_) | Self::Upgraded(_) => None,
+        }
+    }
 }
 
 /// How an exchange failed.
@@ -158,7 +169,7 @@ impl Exchange {
                 }
             }
             let transport = &mut self.connection.transport;
-            let received = ready!(poll_receive(transport, &mut self.received, cx));
+            let received = ready!(poll_receive(transport, &mut self.received, SMALL, cx));
             if let Some(failed) = self.failed.take_if(|_| !matches!(received, Ok(true))) {
                 return Poll::Ready(Err(failed));
             }
@@ -189,7 +200,7 @@ impl Exchange {
 
     /// Goes on to the content after a response's head.
     fn respond(
-        mut self,
+        self,
         head: Head,
         method: &Method,
         idle: &Arc<Idle>,
@@ -199,31 +210,36 @@ impl Exchange {
                 received: self.received,
                 transport: self.connection.transport,
             }),
-            _ => {
-                let framing = head.framing(method)?;
-                let is_kept =
-                    head.is_persistent() && framing != Framing::UntilClose && self.failed.is_none();
-                let home = is_kept.then(|| Home {
-                    idle: Arc::clone(idle),
-                    allows: response::keep_alive(&head.headers),
-                });
-                let decoder = Decoder::new(framing, self.connection.limits);
-                match self.whole(&decoder) {
-                    Some(whole) => {
-                        if let Some(home) = home.filter(|_| self.received.is_empty()) {
-                            home.keep(self.connection);
-                        }
-                        Content::Whole(whole)
-                    }
-                    None => self.stream(decoder, home),
-                }
-            }
+            _ => self.content(&head, method, idle)?,
         };
         let mut response = Response::new(content);
         *response.status_mut() = head.status;
         *response.version_mut() = head.version;
         *response.headers_mut() = head.headers;
         Ok(response)
+    }
+
+    fn content(
+        mut self,
+        head: &Head,
+        method: &Method,
+        idle: &Arc<Idle>,
+    ) -> Result<Content, Failure> {
+        let framing = head.framing(method)?;
+        let has_failed = self.failed.is_some();
+        let is_kept = head.is_persistent() && framing != Framing::UntilClose && !has_failed;
+        let home = is_kept.then(|| Home {
+            idle: Arc::clone(idle),
+            allows: response::keep_alive(&head.headers),
+        });
+        let decoder = Decoder::new(framing, self.connection.limits);
+        let Some(whole) = self.whole(&decoder) else {
+            return Ok(self.stream(decoder, home));
+        };
+        if let Some(home) = home.filter(|_| self.received.is_empty()) {
+            home.keep(self.connection);
+        }
+        Ok(Content::Whole(whole))
     }
 
     /// Takes the content if all of it has been received in a piece, and the whole request was sent.
@@ -271,15 +287,5 @@ pub(super) enum Http1Error {
 impl<E: Into<Http1Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::begun(ExchangeError::Http1(error.into()))
-    }
-}
-
-impl Content {
-    /// The task that still sends the request.
-    pub(super) fn rest(&self) -> Option<tokio::task::AbortHandle> {
-        match self {
-            Self::Streaming(body) => body.rest(),
-            Self::Whole(_) | Self::Upgraded(_) => None,
-        }
     }
 }

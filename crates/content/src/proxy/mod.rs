@@ -186,7 +186,7 @@ impl Proxy {
                 return Err(SendError::NoWebSocket);
             }
             Content::Http1(http1::Content::Whole(bytes)) => {
-                return Ok(Response::from_parts(parts, bytes.into()));
+                return Ok(Response::from_parts(parts, Body::received(bytes)));
             }
             Content::Http1(http1::Content::Streaming(body)) => Incoming::Left(body),
             Content::Http2(body) if body.is_end_stream() => {

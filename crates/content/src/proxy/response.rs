@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Response, StatusCode, header, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, response};
 
 use super::error::SendError;
 use super::headers::{append_element, elements, strip_hop_by_hop, trim_values};
@@ -31,7 +31,7 @@ pub(super) fn prepare(
         _ => "1.1 hikyaku",
     };
     make_fit(headers);
-    append_element(headers, &header::VIA, received);
+    append_element(headers, &header::VIA, HeaderValue::from_static(received));
     // The response's version is that of the client's connection.
     response.version = http::Version::HTTP_11;
     Ok(())
@@ -71,6 +71,12 @@ fn unify_length(headers: &mut HeaderMap) {
     let Some(first) = lengths.next() else { return };
     let is_digits =
         |text: &&str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let is_number = first
+        .to_str()
+        .is_ok_and(|text| text.len() < 20 && is_digits(&text));
+    if is_number && headers.get_all(header::CONTENT_LENGTH).iter().count() == 1 {
+        return;
+    }
     let mut elements = std::iter::once(first)
         .chain(lengths)
         .flat_map(|value| value.to_str().unwrap_or("-").split(','))
@@ -85,7 +91,8 @@ fn unify_length(headers: &mut HeaderMap) {
 /// The time for which an HTTP/1.1 connection may be unused, by its upstream's `Keep-Alive:
 /// timeout=N` (RFC 2068 §19.7.1.1). A second less, for the transmission.
 pub(super) fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
-    let fields = headers.get_all("keep-alive").iter();
+    const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+    let fields = headers.get_all(KEEP_ALIVE).iter();
     let parameters = fields
         .filter_map(|field| field.to_str().ok())
         .flat_map(|field| field.split(','));
@@ -103,7 +110,6 @@ pub(super) fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
     use hikyaku_units::ByteSize;
-    use http::{HeaderName, HeaderValue};
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -269,18 +269,18 @@ async fn interim_responses_pass_before_the_response() {
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
     ])
     .await;
-    let (interim, mut heads) = Interim::channel();
+    let (interim, heads) = Interim::channel();
     let mut request = get("/");
     request.extensions_mut().insert(interim);
     let response = edge.send(request).await;
     assert_eq!(read(response).await, "ok");
-    assert_eq!(heads.recv().await.unwrap().status(), 102);
-    let hints = heads.recv().await.unwrap();
+    assert_eq!(heads.pop().unwrap().status(), 102);
+    let hints = heads.pop().unwrap();
     assert_eq!(
         (hints.status().as_u16(), &hints.headers()["link"]),
         (103, &"</a>".parse().unwrap())
     );
-    assert!(heads.recv().await.is_none());
+    assert!(heads.pop().is_none());
 }
 
 /// The upstream answers the head, and takes the content after that.

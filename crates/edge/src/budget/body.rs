@@ -18,9 +18,9 @@ const UNCOUNTED: usize = 2048;
 /// Has the content of `response` count for `account`, and wait for room in it. Content that is in memory
 /// in any case, such as a small file, does neither.
 pub(crate) fn bounded(response: Response<Body>, account: &Arc<Account>) -> Response<Body> {
-    response.map(|body| match body.is_in_memory() {
-        true => body,
-        false => Body::boxed(Bounded {
+    response.map(|body| match body.own_memory() {
+        Some(0..UNCOUNTED) => body,
+        _ => Body::boxed(Bounded {
             body,
             account: Arc::clone(account),
             place: Place::default(),

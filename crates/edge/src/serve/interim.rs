@@ -13,9 +13,8 @@ use futures_util::future::poll_fn;
 use http::Response;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::mpsc::Receiver;
 
-use hikyaku_content::Body;
+use hikyaku_content::{Body, InterimHeads};
 
 /// The next message to a client.
 pub(super) enum Next {
@@ -27,16 +26,13 @@ pub(super) enum Next {
 /// [`Interim`](hikyaku_content::Interim).
 pub(super) struct Coming<'a, A> {
     /// `None` where there are none.
-    heads: Option<Receiver<Response<()>>>,
+    heads: Option<InterimHeads>,
     responding: Pin<&'a mut A>,
     response: Option<Response<Body>>,
 }
 
 impl<'a, A: Future<Output = Response<Body>>> Coming<'a, A> {
-    pub(super) const fn new(
-        heads: Option<Receiver<Response<()>>>,
-        responding: Pin<&'a mut A>,
-    ) -> Self {
+    pub(super) const fn new(heads: Option<InterimHeads>, responding: Pin<&'a mut A>) -> Self {
         Self {
             heads,
             responding,
@@ -55,9 +51,7 @@ impl<'a, A: Future<Output = Response<Body>>> Coming<'a, A> {
         {
             self.response = Some(response);
         }
-        if let Some(heads) = &mut self.heads
-            && let Poll::Ready(Some(head)) = heads.poll_recv(cx)
-        {
+        if let Some(head) = self.heads.as_ref().and_then(InterimHeads::pop) {
             return Poll::Ready(Next::Interim(head));
         }
         match self.response.take() {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf, ReadHalf, WriteHalf};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::super::idle::Idle;
-use super::receive::poll_receive;
+use super::receive::{LARGE, SMALL, poll_receive};
 use super::send::Sending;
 use super::transport::Transport;
 use super::{Http1, Http1Error};
@@ -75,7 +75,11 @@ impl ResponseBody {
             let Some(source) = &mut self.source else {
                 return Poll::Ready(Ok(Part::End));
             };
-            let is_open = ready!(poll_receive(source, &mut self.received, cx))?;
+            let size = match self.decoder.is_chunked() {
+                true => SMALL,
+                false => LARGE,
+            };
+            let is_open = ready!(poll_receive(source, &mut self.received, size, cx))?;
             if !is_open {
                 self.decoder.end_of_input()?;
             }

@@ -5,11 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// Receives what has arrived, and adds it to what is `left` of earlier bytes. Returns `false` at the
+/// Receives what has arrived, `size` bytes at most, and adds it to what is `left` of earlier bytes. Returns `false` at the
 /// connection's end.
 ///
 /// Connections need the buffer one after the other, so that none holds one while it waits. Few bytes
@@ -17,6 +17,7 @@ use tokio_util::io::poll_read_buf;
 pub(super) fn poll_receive<T: AsyncRead + Unpin>(
     io: &mut T,
     left: &mut Bytes,
+    size: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<bool>> {
     thread_local! {
@@ -24,11 +25,11 @@ pub(super) fn poll_receive<T: AsyncRead + Unpin>(
     }
     let mut buffer = BUFFER.take().unwrap_or_default();
     buffer.clear();
-    buffer.reserve(SIZE);
-    let read = poll_read_buf(Pin::new(io), cx, &mut buffer);
+    buffer.reserve(LARGE);
+    let read = poll_read_buf(Pin::new(io), cx, &mut (&mut buffer).limit(size));
     if let Poll::Ready(Ok(1..)) = read {
         *left = match left.is_empty() {
-            true if buffer.len() >= SIZE / 2 => buffer.split().freeze(),
+            true if buffer.len() >= LARGE / 2 => buffer.split().freeze(),
             true => Bytes::copy_from_slice(&buffer),
             false => [&left[..], &buffer[..]].concat().into(),
         };
@@ -37,5 +38,8 @@ pub(super) fn poll_receive<T: AsyncRead + Unpin>(
     Poll::Ready(Ok(ready!(read)? > 0))
 }
 
-/// Bytes that are read at once.
-const SIZE: usize = 64 * 1024;
+/// Bytes that are read at once where all of them are handed on at once.
+pub(super) const LARGE: usize = 64 * 1024;
+/// Bytes that are read at once where some may have to wait: content behind a head or another chunk.
+/// The client's share of memory does not count these.
+pub(super) const SMALL: usize = 16 * 1024;

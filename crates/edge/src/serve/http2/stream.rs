@@ -8,13 +8,12 @@ use hikyaku_h2::connection::Connection;
 use hikyaku_h2::error::{Code, Unsent};
 use http::{Method, Response, header};
 use http_body::Body as _;
-use tokio::sync::mpsc::Receiver;
 
 use super::super::head::{date, length_to_announce};
 use super::inbox::StreamWaker;
 use super::upload::{End, Upload};
 use crate::ledger::Ticket;
-use hikyaku_content::{Body, BoxError};
+use hikyaku_content::{Body, BoxError, InterimHeads};
 
 /// A response that is to come, with the ticket of its exchange.
 pub(super) type Responding = Pin<Box<dyn Future<Output = (Response<Body>, Box<Ticket>)> + Send>>;
@@ -39,7 +38,7 @@ enum Part {
     Head {
         responding: Responding,
         /// Interim responses that come before it; `None` where there are none.
-        interim: Option<Receiver<Response<()>>>,
+        interim: Option<InterimHeads>,
     },
     Content {
         body: Body,
@@ -68,7 +67,7 @@ impl Stream {
         method: &Method,
         upload: Option<Arc<Upload>>,
         responding: Responding,
-        interim: Option<Receiver<Response<()>>>,
+        interim: Option<InterimHeads>,
     ) -> Box<Self> {
         let part = Part::Head {
             responding,
@@ -136,9 +135,7 @@ impl Stream {
         {
             let response = responding.as_mut().poll(cx);
             // None that comes before the response is left then.
-            while let Some(heads) = interim
-                && let Poll::Ready(Some(head)) = heads.poll_recv(cx)
-            {
+            while let Some(head) = interim.as_ref().and_then(InterimHeads::pop) {
                 engine.send_head(self.id, head.status(), head.headers(), false)?;
             }
             let (response, ticket) = ready!(response);
