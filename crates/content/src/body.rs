@@ -13,7 +13,7 @@ use super::files::FileStream;
 
 /// The body of every response of the server.
 ///
-/// The common bodies carry no box: none, one in memory, one that came with its head, and a file that is read while it is sent.
+/// The common bodies carry no box: none, one in memory, one that came with its head, and a file.
 /// All of them know their exact length, so that no response of known length is sent chunked.
 #[derive(Debug)]
 pub struct Body(Kind);
@@ -42,8 +42,8 @@ impl Body {
         Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
     }
 
-    /// Returns the bytes that the content takes in memory for this response alone: 0 for none, and
-    /// for content that is kept in any case, such as a small file. `None` if it is still to be read.
+    /// Returns the bytes that the content takes in memory for this response alone. Content that is
+    /// kept in any case, such as a small file, takes none. `None` if it is still to be read.
     pub const fn own_memory(&self) -> Option<usize> {
         match &self.0 {
             Kind::Empty | Kind::Full(_) => Some(0),

@@ -51,7 +51,7 @@ enum Place {
 pub enum Part {
     /// More has to be received.
     Nothing,
-    /// Content, a slice of what was received. Never empty.
+    /// Content, a slice of the received bytes. Never empty.
     Data(Bytes),
     /// Trailer fields, after which the content is over. Never empty.
     Trailers(HeaderMap),
@@ -100,7 +100,7 @@ impl Decoder {
 
     /// Takes the next piece of content from the front of `input`.
     ///
-    /// With [`Part::Nothing`], what is left of `input` has to be at the front of the next one.
+    /// With [`Part::Nothing`], the rest of `input` has to be at the front of the next one.
     ///
     /// # Errors
     /// If the chunked coding is faulty (RFC 9112 §7.1), or trailers are. The connection has to be

@@ -1,7 +1,7 @@
 //! HTTP/1.1 towards the upstream (RFC 9112).
 //!
-//! The task that waits for the response drives the connection itself: it sends the request, reads the
-//! response, and then leaves the connection to the idle ones.
+//! The task that waits for the response drives the connection itself. It sends the request and reads
+//! the response. Then the connection is idle again.
 
 mod body;
 mod receive;
@@ -99,7 +99,7 @@ impl Http1 {
         }
     }
 
-    /// Whether the upstream has neither closed the connection nor sent what nobody asked for. A
+    /// Whether the upstream has neither closed the connection nor sent unasked bytes. A
     /// waker of `cx` is woken when it does.
     pub(super) fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0];

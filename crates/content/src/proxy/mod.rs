@@ -189,6 +189,10 @@ impl Proxy {
                 return Ok(Response::from_parts(parts, Body::received(bytes)));
             }
             Content::Http1(http1::Content::Streaming(body)) => Incoming::Left(body),
+            // HTTP/2 has no such switch (RFC 9113 §8.6).
+            Content::Http2(_) if parts.status == StatusCode::SWITCHING_PROTOCOLS => {
+                return Err(SendError::UnaskedUpgrade);
+            }
             Content::Http2(body) if body.is_end_stream() => {
                 return Ok(Response::from_parts(parts, Body::empty()));
             }

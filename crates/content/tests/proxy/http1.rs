@@ -119,7 +119,7 @@ async fn a_connection_is_used_again_after_responses_that_have_an_end() {
             "ok",
             3,
         ),
-        // What nobody asked for would answer the next request (RFC 9112 §9.2).
+        // A response that nobody asked for would answer the next request (RFC 9112 §9.2).
         (
             "a response too many",
             &[

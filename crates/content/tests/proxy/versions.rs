@@ -1,9 +1,9 @@
 //! HTTP versions towards the upstream.
 
-use crate::support::{Edge, Kind, Upstream, echo, full, post, raw_upstream, read};
+use crate::support::{Edge, Kind, Upstream, echo, full, impatient, post, raw_upstream, read};
 use hikyaku_content::ProxyConfig;
 use hikyaku_content::proxy::UpstreamHttp;
-use http::Method;
+use http::{Method, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -74,6 +74,22 @@ async fn the_http_version_can_be_pinned() {
         assert_eq!(edge.get("/").await.status(), 200, "{upstream_http:?}");
         assert_eq!(upstream.last_seen().version, version, "{upstream_http:?}");
     }
+}
+
+#[tokio::test]
+async fn a_switch_of_protocols_over_http2_is_refused() {
+    let upstream = raw_upstream(|stream, _| async move {
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_, mut reply))) = connection.accept().await {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            reply.send_response(response, true).unwrap();
+        }
+    })
+    .await;
+    let edge = Edge::new(&format!("h2c://{upstream}"), &impatient());
+    let status = edge.get("/").await.status();
+    assert!(status.is_server_error(), "{status}");
 }
 
 #[tokio::test]

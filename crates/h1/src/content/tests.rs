@@ -89,7 +89,7 @@ fn content_ends_by_its_framing() {
     ];
     for (name, framing, text, content, rest) in cases {
         for step in [1, 2, 3, 100] {
-            // What follows comes with the last piece.
+            // The rest comes with the last piece.
             let text = match step {
                 100 => text.as_bytes(),
                 _ => &text.as_bytes()[..text.len() - rest.len()],

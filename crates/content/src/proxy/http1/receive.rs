@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// Receives what has arrived, `size` bytes at most, and adds it to what is `left` of earlier bytes. Returns `false` at the
+/// Receives at most `size` bytes, and adds them to those that are `left`. Returns `false` at the
 /// connection's end.
 ///
 /// Connections need the buffer one after the other, so that none holds one while it waits. Few bytes
