@@ -1,6 +1,7 @@
 //! The reverse proxy between real sockets.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod bodies;
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,11 +1,10 @@
 //! Sending a request.
 
-use std::io;
-use std::mem;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
 use hikyaku_h1::request::{Encoder, LengthMismatch};
 use http::HeaderMap;
@@ -23,8 +22,7 @@ pub(super) struct Sending {
     upload: Option<Upload>,
     encoder: Encoder,
     is_ended: bool,
-    /// The head or a chunk's size, content, and the end of the chunk.
-    output: Chain<Chain<Bytes, Bytes>, Bytes>,
+    output: Output,
     /// Whether some of it was written.
     pub(super) has_begun: bool,
 }
@@ -35,7 +33,10 @@ impl Sending {
             upload,
             encoder,
             is_ended: false,
-            output: head.chain(Bytes::new()).chain(Bytes::new()),
+            output: Output {
+                head,
+                ..Output::default()
+            },
             has_begun: false,
         }
     }
@@ -66,9 +67,9 @@ impl Sending {
         }
     }
 
-    /// Adds content to the output, unless that has some. Pending while the client sends none.
+    /// Adds content to the output, unless that has enough. Pending while the client sends none.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeError>> {
-        while !self.is_ended && !self.has_content() {
+        while !self.is_ended && self.output.content < BATCH {
             let Some(upload) = &mut self.upload else {
                 self.end(None).map_err(Http1Error::Length)?;
                 break;
@@ -94,34 +95,76 @@ impl Sending {
         Poll::Ready(Ok(()))
     }
 
-    fn has_content(&self) -> bool {
-        self.output.last_ref().has_remaining() || self.output.first_ref().last_ref().has_remaining()
-    }
-
     fn add(&mut self, data: Bytes) -> Result<(), LengthMismatch> {
         let around = self.encoder.data(data.len())?;
-        let first = self.output.first_mut();
-        let head = mem::take(first.first_mut());
-        *first.first_mut() = join(head, around.before);
-        *first.last_mut() = data;
-        *self.output.last_mut() = around.after;
+        for bytes in [around.before.into(), data, around.after] {
+            self.output.push(bytes);
+        }
         Ok(())
     }
 
     fn end(&mut self, trailers: Option<&HeaderMap>) -> Result<(), LengthMismatch> {
-        let end = self.encoder.end(trailers)?;
-        let after = mem::take(self.output.last_mut());
-        *self.output.last_mut() = join(after, end);
+        self.output.push(self.encoder.end(trailers)?.into());
         self.is_ended = true;
         Ok(())
     }
 }
 
-fn join(bytes: Bytes, more: Vec<u8>) -> Bytes {
-    match (bytes.is_empty(), more.is_empty()) {
-        (_, true) => bytes,
-        (true, _) => more.into(),
-        _ => [&bytes[..], &more[..]].concat().into(),
+/// Bytes that wait to be written.
+#[derive(Default)]
+struct Output {
+    head: Bytes,
+    /// Chunks' sizes, content, and the ends of chunks. None is empty.
+    pieces: VecDeque<Bytes>,
+    /// Bytes of all pieces.
+    content: usize,
+}
+
+impl Output {
+    fn push(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.content += bytes.len();
+            self.pieces.push_back(bytes);
+        }
+    }
+}
+
+impl Buf for Output {
+    fn remaining(&self) -> usize {
+        self.head.len() + self.content
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self.pieces.front() {
+            Some(piece) if self.head.is_empty() => piece,
+            _ => &self.head,
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let head = Some(&self.head).filter(|head| !head.is_empty());
+        let pieces = head.into_iter().chain(&self.pieces);
+        let filled = slices.iter_mut().zip(pieces);
+        filled
+            .map(|(slice, piece)| *slice = IoSlice::new(piece))
+            .count()
+    }
+
+    fn advance(&mut self, length: usize) {
+        let of_head = length.min(self.head.len());
+        self.head.advance(of_head);
+        let mut left = length - of_head;
+        self.content -= left;
+        while left > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let of_piece = left.min(piece.len());
+            piece.advance(of_piece);
+            left -= of_piece;
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
     }
 }
 
@@ -137,4 +180,37 @@ fn poll_write<T: AsyncWrite + Unpin>(
     let written = ready!(Pin::new(io).poll_write(cx, output.chunk()))?;
     output.advance(written);
     Poll::Ready(Ok(written))
+}
+
+/// Bytes of content that are gathered for one write.
+const BATCH: usize = 128 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_written_in_order_whatever_is_taken_at_once() {
+        for taken in [1, 3, 5, 7, 100] {
+            let mut output = Output {
+                head: Bytes::from_static(b"head"),
+                ..Output::default()
+            };
+            for piece in ["5\r\n", "hello", "", "\r\n"] {
+                output.push(piece.into());
+            }
+            let mut got = Vec::new();
+            while output.has_remaining() {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let filled = output.chunks_vectored(&mut slices);
+                let all = slices[..filled].iter().flat_map(|slice| slice.to_vec());
+                let now: Vec<u8> = all.take(taken).collect();
+                assert!(now.starts_with(&output.chunk()[..output.chunk().len().min(taken)]));
+                output.advance(now.len());
+                got.extend(now);
+            }
+            assert_eq!(got, b"head5\r\nhello\r\n", "{taken}");
+            assert_eq!(output.content, 0, "{taken}");
+        }
+    }
 }
