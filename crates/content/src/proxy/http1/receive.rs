@@ -39,7 +39,7 @@ pub(super) fn poll_receive<T: AsyncRead + Unpin>(
 }
 
 /// Bytes that are read at once where all of them are handed on at once.
-pub(super) const LARGE: usize = 256 * 1024;
+pub(super) const LARGE: usize = 128 * 1024;
 /// Bytes that are read at once where some may have to wait: content behind a head or another chunk.
 /// The client's share of memory does not count these.
 pub(super) const SMALL: usize = 16 * 1024;

@@ -23,6 +23,9 @@ pub(super) struct Sending {
     encoder: Encoder,
     is_ended: bool,
     output: Output,
+    /// Bytes of content with which a write was put off. The client may have sent more, which its
+    /// connection hands on a piece at a turn.
+    deferred: usize,
     /// Whether some of it was written.
     pub(super) has_begun: bool,
 }
@@ -37,6 +40,7 @@ impl Sending {
                 head,
                 ..Output::default()
             },
+            deferred: 0,
             has_begun: false,
         }
     }
@@ -52,6 +56,11 @@ impl Sending {
     ) -> Poll<Result<(), ExchangeError>> {
         loop {
             let filled = self.poll_fill(cx)?;
+            if filled.is_pending() && self.output.content > self.deferred {
+                self.deferred = self.output.content;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if !self.output.has_remaining() {
                 ready!(Pin::new(&mut *io).poll_flush(cx)).map_err(Http1Error::Io)?;
                 ready!(filled);
@@ -64,6 +73,7 @@ impl Sending {
                 return Poll::Ready(Err(Http1Error::Io(error).into()));
             }
             self.has_begun = true;
+            self.deferred = self.output.content;
         }
     }
 
