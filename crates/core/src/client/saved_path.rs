@@ -34,6 +34,9 @@ fn of_level(
     policy: &PolicyConfig,
 ) -> Option<SavedPath> {
     let age = now.since(level.last_seen()?);
+    if age > policy.half_life.rate * LIFETIME {
+        return None;
+    }
     let seen = |transport: Transport| level.rate[transport.index()].weight > 0.0;
     let of = if seen(transport) {
         transport
@@ -54,6 +57,9 @@ fn of_level(
     })
 }
 
+/// Half-lives of the rate after which a path is not known any more. This is the Lifetime of
+/// RFC 9959 §3.1.
+const LIFETIME: u32 = 4;
 /// Samples of the rate that are needed: one may be a burst's.
 const ENOUGH_SAMPLES: f32 = 2.0;
 /// Bytes that any connection may begin with (RFC 6928 §2): knowing less says nothing.
@@ -128,6 +134,20 @@ mod tests {
                 Transport::Quic,
                 six_hours,
                 Some(125),
+            ),
+            (
+                "1 Gbit/s a day later",
+                own(seen(4, Version::H3, 1000, false)),
+                Transport::Quic,
+                4 * six_hours,
+                Some(312),
+            ),
+            (
+                "beyond the lifetime",
+                own(seen(4, Version::H3, 1000, false)),
+                Transport::Quic,
+                4 * six_hours + 1,
+                None,
             ),
             (
                 "after two days",
