@@ -181,11 +181,18 @@ impl Adaptive {
     }
 }
 
+/// A window with less room than this is full: quinn sends no packet that would not fit.
+const FULL_PACKETS: u64 = 2;
+
 impl Controller for Adaptive {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.handle.sent(bytes);
         self.delivery.on_sent(now, bytes);
         self.inner.sent(now, bytes, last_packet_number);
+        let in_flight = self.handle.in_flight();
+        if in_flight + FULL_PACKETS * u64::from(self.mtu) > self.current() {
+            self.inner.filled(now, in_flight);
+        }
     }
 
     fn on_ack(

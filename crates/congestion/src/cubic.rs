@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::initial_window;
+use crate::rapid::Rapid;
 
 /// CUBIC for QUIC (RFC 9438, with its constants). Windows are in bytes of ack-eliciting packets.
 ///
@@ -23,6 +24,8 @@ pub(crate) struct Cubic {
     /// Set until slow start has ended once (RFC 9406 §4.2).
     hystart: Option<HyStart>,
     growth: Growth,
+    /// Whether slow start triples; CUBIC's own only doubles.
+    rapid: Rapid,
     /// The time of the last congestion event. Losses of packets sent before belong to it.
     recovery: Option<Instant>,
     /// `W_max`.
@@ -54,11 +57,22 @@ impl Cubic {
             ssthresh: f64::INFINITY,
             hystart: Some(HyStart::default()),
             growth: Growth::Full,
+            rapid: Rapid::new(false),
             recovery: None,
             w_max: 0.0,
             prior: 0.0,
             epoch: None,
         }
+    }
+
+    /// Lets slow start triple its window while no queue shows.
+    pub(crate) fn start_rapidly(&mut self) {
+        self.rapid = Rapid::new(true);
+    }
+
+    /// Lets slow start only double its window from now on.
+    pub(crate) const fn end_rapid_start(&mut self) {
+        self.rapid.end();
     }
 
     pub(crate) fn acked(
@@ -70,7 +84,9 @@ impl Cubic {
         srtt: Duration,
     ) {
         if let Some(hystart) = &mut self.hystart {
-            hystart.on_rtt(now.saturating_duration_since(sent));
+            let rtt = now.saturating_duration_since(sent);
+            hystart.on_rtt(rtt);
+            self.rapid.on_rtt(rtt);
         }
         if limited {
             self.pause(now);
@@ -85,7 +101,7 @@ impl Cubic {
                 Growth::Slow if large => 0.0,
                 Growth::Slow => bytes / CSS_GROWTH_DIVISOR as f64,
                 Growth::Full | Growth::Over if large => bytes / 2.0,
-                Growth::Full | Growth::Over => bytes,
+                Growth::Full | Growth::Over => bytes * self.rapid.growth(),
             };
             self.window = (self.window + growth).min(self.ssthresh.max(self.window));
         } else {
@@ -167,6 +183,11 @@ impl Cubic {
     /// Continues slow start with a window of `window` bytes.
     pub(crate) fn open(&mut self, window: f64) {
         self.window = window.max(self.minimum());
+    }
+
+    /// Ends slow start at a window of `threshold` bytes.
+    pub(crate) fn limit_slow_start(&mut self, threshold: f64) {
+        self.ssthresh = threshold.max(self.minimum());
     }
 
     pub(crate) fn in_slow_start(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A fair window floor: CUBIC with a measured path.
 
 mod probes;
+mod resume;
 pub(crate) mod rule;
 #[cfg(test)]
 mod tests;
@@ -8,8 +9,7 @@ mod trust;
 
 use std::time::{Duration, Instant};
 
-use hikyaku_units::SavedPath;
-
+use self::resume::{Resume, Validated};
 use self::rule::{Answer, Rule, Step};
 use crate::Settings;
 use crate::cubic::Cubic;
@@ -30,27 +30,35 @@ use crate::path::Path;
 ///   halves the frequency.
 /// - The floor is off for 32 to 256 rounds where losses answer to our rate, as at policers and very
 ///   short queues. Signs are that probes lose more, or that a round loses a fifth.
-/// - A connection over a known path begins with a quarter of its BDP, within 10 and 32 packets. One
-///   round trip later it has half (RFC 9959). It returns to CUBIC's window if that meets a queue,
-///   or if the RTT shows another path.
+/// - A first visit triples its window in each round of slow start until a queue or a loss shows.
+/// - A connection over a known path begins with a quarter of its BDP, within 10 and 32 packets. It
+///   has half once its data fills that window and its RTT agrees (RFC 9959). It retreats if that
+///   meets a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
     rule: Rule,
     mss: f64,
-    /// The path of former connections, until the first acknowledgement shows whether it is the
-    /// same.
-    known: Option<SavedPath>,
+    /// The part of a known path's window that this connection has not measured.
+    resume: Resume,
     /// The bytes by which the initial window exceeds CUBIC's.
     unearned: f64,
-    jump: Option<Jump>,
+    /// The packets of slow start.
+    started: Count,
 }
 
-/// A window that this connection has not measured, until its packets are acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Jump {
-    at: Instant,
-    before: f64,
+/// Packets acknowledged and lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    acked: f64,
+    lost: f64,
+}
+
+impl Count {
+    /// Whether more than chance is lost.
+    fn is_flooded(self) -> bool {
+        self.lost >= FLOODED_PACKETS && self.lost > FLOODED * (self.lost + self.acked)
+    }
 }
 
 impl Floor {
@@ -58,21 +66,24 @@ impl Floor {
     pub(crate) fn new(mtu: u16, settings: &Settings) -> Self {
         let mss = f64::from(mtu);
         let mut cubic = Cubic::new(mtu);
-        let unearned = settings.initial_window(mss) - cubic.initial_window();
-        cubic.open(cubic.initial_window() + unearned);
+        let initial = settings.initial_window(mss);
+        cubic.open(initial);
+        if settings.start.rapid {
+            cubic.start_rapidly();
+        }
         Self {
             cubic,
             rule: Rule::default(),
             mss,
-            known: settings.known,
-            unearned,
-            jump: None,
+            resume: Resume::new(settings.known),
+            unearned: initial - settings.start.window(mss),
+            started: Count::default(),
         }
     }
 
     /// Continues from the `window` of another algorithm.
     pub(crate) fn take_over(&mut self, window: f64, searching: bool) {
-        self.known = None;
+        self.resume = Resume::Off;
         if searching {
             self.cubic.open(window);
         } else {
@@ -117,7 +128,11 @@ impl Floor {
         limited: bool,
         srtt: Duration,
     ) {
-        self.rule.acked(bytes as f64 / self.mss);
+        let packets = bytes as f64 / self.mss;
+        self.rule.acked(packets);
+        if self.cubic.in_slow_start() {
+            self.started.acked += packets;
+        }
         self.cubic.acked(now, sent, bytes as f64, limited, srtt);
     }
 
@@ -147,7 +162,31 @@ impl Floor {
             }
             Step::Raise => self.raise(now, path),
         }
-        self.resume(now, sample);
+        if self.resume.confirm(sample.rtt) && self.rule.in_startup() {
+            let usual = self.cubic.window_bytes() - self.unearned;
+            self.cubic.open(usual);
+        }
+    }
+
+    /// Jumps to half of the known BDP, since the window is full with `in_flight` bytes.
+    pub(crate) fn filled(&mut self, now: Instant, in_flight: u64) {
+        if let Some(window) = self.resume.jump(now, in_flight) {
+            self.cubic.end_rapid_start();
+            self.cubic.open(window.max(self.cubic.window_bytes()));
+        }
+    }
+
+    /// Takes in `acked` bytes, the last of which were sent at `sent`, with `in_flight` bytes left.
+    pub(crate) fn validate(&mut self, now: Instant, sent: Instant, acked: u64, in_flight: u64) {
+        let flight = (in_flight + acked) as f64;
+        match self.resume.acked(now, sent, acked, flight) {
+            Validated::Nothing => {}
+            Validated::Window(window) => {
+                let window = window.max(self.cubic.initial_window());
+                self.cubic.open(window.min(self.cubic.window_bytes()));
+            }
+            Validated::Threshold(threshold) => self.cubic.limit_slow_start(threshold),
+        }
     }
 
     fn bdp(&self, path: &Path) -> f64 {
@@ -156,8 +195,9 @@ impl Floor {
 
     fn leave_startup(&mut self) {
         self.rule.leave_startup();
-        self.jump = None;
-        self.known = None;
+        if !matches!(self.resume, Resume::Retreat { .. }) {
+            self.resume = Resume::Off;
+        }
     }
 
     /// Raises the window to the path's measured BDP, unless there is a queue now.
@@ -166,25 +206,6 @@ impl Floor {
         if bdp > self.cubic.window_bytes() && !path.queued(now) {
             self.cubic.settle(bdp);
         }
-    }
-
-    /// Jumps to half of the known BDP if the first RTT agrees, and else returns to CUBIC's window.
-    fn resume(&mut self, now: Instant, sample: &Sample) {
-        if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
-            self.jump = None;
-        }
-        let Some(known) = self.known.take().filter(|_| self.rule.in_startup()) else {
-            return;
-        };
-        let before = self.cubic.window_bytes() - self.unearned;
-        let same = sample.rtt >= known.min_rtt / 2 && sample.rtt <= known.min_rtt * 2;
-        if !same {
-            self.cubic.open(before);
-            return;
-        }
-        let window = known.bdp.bytes() as f64 / 2.0;
-        self.jump = Some(Jump { at: now, before });
-        self.cubic.open(window.max(self.cubic.window_bytes()));
     }
 
     /// Reacts to the loss of `bytes`, or to an ECN mark where `bytes` is 0. The last of the packets
@@ -197,6 +218,7 @@ impl Floor {
         bytes: u64,
         path: &Path,
     ) {
+        self.cubic.end_rapid_start();
         let answer = if persistent {
             self.rule.doubt(path.round());
             Answer::Congestion
@@ -205,16 +227,35 @@ impl Floor {
             Answer::Congestion
         } else {
             let packets = bytes as f64 / self.mss;
-            self.rule.lost(packets, path.queued(sent), path)
+            self.started.lost += packets;
+            self.rule.lost(packets, self.is_congested(sent, path), path)
         };
         match answer {
             Answer::Forgiven => self.forgive(now, sent, path),
             Answer::Probe => {}
-            Answer::Congestion => {
-                self.retreat();
-                self.leave_startup();
-                self.cubic.congested(now, sent, persistent);
-            }
+            Answer::Congestion => self.answer(now, sent, persistent),
+        }
+    }
+
+    /// Whether the loss of a packet sent at `sent` is congestion.
+    ///
+    /// A connection that begins in a standing queue has met no shorter RTT. So a slow start that
+    /// loses a fifth is congestion, too, whatever its RTTs.
+    fn is_congested(&self, sent: Instant, path: &Path) -> bool {
+        path.queued(sent) || (self.cubic.in_slow_start() && self.started.is_flooded())
+    }
+
+    /// Answers congestion as CUBIC does, or retreats from a jump.
+    fn answer(&mut self, now: Instant, sent: Instant, persistent: bool) {
+        if self.resume.is_unconfirmed() {
+            let usual = self.cubic.window_bytes() - self.unearned;
+            self.cubic.open(usual);
+        }
+        let retreat = self.resume.retreat(now).filter(|_| !persistent);
+        self.leave_startup();
+        self.cubic.congested(now, sent, persistent);
+        if let Some(window) = retreat {
+            self.cubic.settle(window.min(self.cubic.window_bytes()));
         }
     }
 
@@ -225,16 +266,6 @@ impl Floor {
             let floor = self.bdp(path);
             self.cubic.reduce(now, sent, floor);
         }
-    }
-
-    /// Returns to the measured window, since an unmeasured one has met a queue.
-    fn retreat(&mut self) {
-        let earned = match (self.jump.take(), self.known.take()) {
-            (Some(jump), _) => jump.before,
-            (None, Some(_)) => self.cubic.window_bytes() - self.unearned,
-            (None, None) => return,
-        };
-        self.cubic.open(earned);
     }
 
     /// The window in bytes, with the addition of a probe.
@@ -250,3 +281,8 @@ impl Floor {
 
 /// Growth of the window in a probe.
 const PROBE_GAIN: f64 = 1.25;
+/// The lost part of slow start's packets from which on the path is congested.
+const FLOODED: f64 = 0.2;
+/// The fewest lost packets that show it. At 5 % random loss, four of twenty are lost once in sixty
+/// times.
+const FLOODED_PACKETS: f64 = 4.0;

@@ -9,12 +9,15 @@ mod delivery;
 mod floor;
 mod hystart;
 mod path;
+mod rapid;
+mod start;
 mod state;
 #[cfg(test)]
 mod testing;
 
 pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use start::Start;
 pub use state::State;
 
 /// The rule of [`Algorithm::Floor`] without window, clock or packets, which TCP's floor follows, too.
@@ -39,10 +42,12 @@ pub struct Settings {
     pub min_cwnd: Option<u64>,
     /// Measurements of the path by former connections, for [`Algorithm::Floor`]. Default none.
     pub known: Option<SavedPath>,
+    /// The begin on an unknown path.
+    pub start: Start,
 }
 
 impl Settings {
-    /// Whether two settings differ at most in the known path.
+    /// Whether two settings differ at most in what only a new connection needs.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && self.min_cwnd == other.min_cwnd
@@ -54,7 +59,7 @@ impl Settings {
             (Algorithm::Floor, Some(known)) => {
                 (f64::from(known.initial_window()) * mss).max(initial_window(mss))
             }
-            _ => initial_window(mss),
+            _ => self.start.window(mss),
         }
     }
 }

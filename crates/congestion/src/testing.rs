@@ -104,6 +104,14 @@ impl Link {
             .acks_ended(self.now, self.in_flight, false, Some(fate.number));
     }
 
+    /// Sends one packet, and delivers its acknowledgement.
+    pub(crate) fn handshake(&mut self) {
+        self.send();
+        if let Some(fate) = self.fates.pop_front() {
+            self.learn(&fate);
+        }
+    }
+
     /// Sends a packet, or delivers the fate of one to the controller.
     pub(crate) fn step(&mut self) {
         let room = self.in_flight + Self::BYTES <= self.controller.current();

@@ -8,7 +8,7 @@ mod account;
 
 use std::io;
 
-use hikyaku_congestion::Settings;
+use hikyaku_congestion::{Settings, Start};
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
@@ -47,6 +47,7 @@ impl TransportChoice {
             algorithm: self.congestion.into(),
             min_cwnd: self.min_cwnd,
             known: self.known,
+            start: Start::default(),
         }
     }
 }

@@ -26,7 +26,11 @@ pub(super) enum Inner {
 impl Inner {
     pub(super) fn new(now: Instant, mtu: u16, settings: &Settings) -> Self {
         match settings.algorithm {
-            Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mtu))),
+            Algorithm::Cubic => {
+                let mut cubic = Cubic::new(mtu);
+                cubic.open(settings.initial_window(f64::from(mtu)));
+                Self::Cubic(Box::new(cubic))
+            }
             Algorithm::Floor => Self::Floor(Box::new(Floor::new(mtu, settings))),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mtu))),
             Algorithm::NewReno => Self::NewReno(new_reno(now, mtu, None)),
@@ -84,6 +88,13 @@ impl Inner {
         }
     }
 
+    /// Reacts to a window that is full, with `in_flight` bytes.
+    pub(super) fn filled(&mut self, now: Instant, in_flight: u64) {
+        if let Self::Floor(floor) = self {
+            floor.filled(now, in_flight);
+        }
+    }
+
     /// NewReno gets its acknowledgements by `on_ack` alone, since it needs quinn's RTT estimator.
     pub(super) fn acked(
         &mut self,
@@ -110,7 +121,10 @@ impl Inner {
         path: &Path,
     ) {
         match self {
-            Self::Floor(floor) => floor.sampled(now, sample, round_ended, path),
+            Self::Floor(floor) => {
+                floor.sampled(now, sample, round_ended, path);
+                floor.validate(now, sample.sent, acked, in_flight);
+            }
             Self::Bbr(bbr) => bbr.sampled(now, sample, round_ended, in_flight, acked),
             Self::Cubic(_) | Self::NewReno(_) => {}
         }

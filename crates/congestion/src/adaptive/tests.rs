@@ -21,7 +21,7 @@ fn settings(algorithm: Algorithm, min_cwnd: Option<u64>) -> Settings {
     Settings {
         algorithm,
         min_cwnd,
-        known: None,
+        ..Settings::default()
     }
 }
 

@@ -1,4 +1,4 @@
-use hikyaku_units::ByteSize;
+use hikyaku_units::{ByteSize, SavedPath};
 use proptest::prelude::*;
 
 use super::*;
@@ -40,6 +40,90 @@ fn slow_start_survives_losses_without_a_queue() {
 }
 
 #[test]
+fn a_first_visit_triples_while_no_queue_shows() {
+    let after = |rounds, rapid| {
+        let settings = Settings {
+            algorithm: Algorithm::Floor,
+            start: crate::Start {
+                rapid,
+                ..crate::Start::default()
+            },
+            ..Settings::default()
+        };
+        let mut link = Link::new(settings, RTT, 2_000.0, 2_000.0, 0);
+        link.rounds(rounds).window()
+    };
+    let (rapid, slow) = (after(4, true), after(4, false));
+    assert!(rapid > 1.8 * slow, "{rapid} {slow}");
+}
+
+#[test]
+fn a_loss_ends_tripling() {
+    let mut link = path_of(2_000.0, 2_000.0, 0, None);
+    link.rounds(2);
+    let before = link.window();
+    let now = link.now;
+    link.controller.lost(now, now, false, u64::from(MTU));
+    let after = link.rounds(2).window();
+    assert!(after < 4.1 * before, "{before} {after}");
+}
+
+#[test]
+fn a_slow_start_that_loses_a_fifth_is_congestion() {
+    // In a queue that stands from the first packet on, no RTT rises.
+    let mut link = path_of(1_000.0, 1_000.0, 4, None);
+    link.rounds(3);
+    assert!(!link.controller.floor().0.in_slow_start());
+    // Losses of one in twenty are chance.
+    let mut lossy = path_of(1_000.0, 1_000.0, 20, None);
+    lossy.rounds(3);
+    assert!(lossy.controller.floor().0.in_slow_start());
+}
+
+#[test]
+fn a_jump_that_meets_congestion_leaves_half_of_what_was_delivered() {
+    let mut link = Link::new(known_of(400, Algorithm::Floor), RTT, 30.0, 10.0, 0);
+    let jumped =
+        |link: &mut Link| matches!(link.controller.floor().0.resume, Resume::Unvalidated { .. });
+    while !jumped(&mut link) {
+        link.step();
+    }
+    let pipe = loop {
+        link.step();
+        match link.controller.floor().0.resume {
+            Resume::Retreat { pipe, .. } => break pipe / f64::from(MTU),
+            Resume::Off => panic!("no congestion was met"),
+            _ => {}
+        }
+    };
+    assert!(
+        link.window() <= pipe / 2.0 + 0.1,
+        "{} of {pipe}",
+        link.window()
+    );
+    while matches!(link.controller.floor().0.resume, Resume::Retreat { .. }) {
+        assert!(
+            link.window() <= pipe / 2.0 + 0.1,
+            "it grew: {}",
+            link.window()
+        );
+        link.step();
+    }
+}
+
+#[test]
+fn a_jump_waits_for_data_that_fills_the_window() {
+    let settings = known_of(400, Algorithm::Floor);
+    let mut idle = Link::new(settings, RTT, 400.0, 400.0, 0);
+    // The handshake: a packet, and its acknowledgement.
+    idle.handshake();
+    let (window, now) = (idle.window(), idle.now);
+    assert!(window < 40.0, "{window}");
+    idle.rounds(1);
+    assert!(idle.window() >= 200.0, "{} at {now:?}", idle.window());
+}
+
+#[test]
 fn a_loss_in_a_queue_is_cubics() {
     let mut link = path_of(200.0, 400.0, 0, None);
     link.rounds(30);
@@ -77,7 +161,7 @@ fn a_known_path_is_resumed_with_half_of_it() {
         min_rtt: RTT,
     };
     let mut link = path_of(400.0, 400.0, 0, Some(known));
-    link.rounds(1);
+    link.rounds(2);
     assert!(link.window() >= 200.0, "{}", link.window());
     let mut other = path_of(
         400.0,

@@ -128,7 +128,7 @@ fn settings(congestion: &str, floor: Option<&str>) -> Result<Settings, String> {
             Some(text) if !adaptive => min_cwnd(text)?,
             _ => None,
         },
-        known: None,
+        ..Settings::default()
     })
 }
 
