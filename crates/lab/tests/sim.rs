@@ -35,6 +35,7 @@ fn flow(algorithm: Algorithm, sizes: &[u64]) -> Flow {
         },
         start: Duration::ZERO,
         sizes: sizes.to_vec(),
+        page: false,
     }
 }
 
@@ -62,6 +63,64 @@ fn second_half(outcome: &Outcome) -> Vec<f64> {
     flows
         .map(|(end, begin)| (end.received - begin.received) as f64)
         .collect()
+}
+
+#[test]
+fn a_page_requests_its_resources_together() {
+    let path = link(100, 25, 0);
+    let sizes = [5_000; 21];
+    let files = flow(Algorithm::Floor, &sizes);
+    let page = Flow {
+        page: true,
+        ..files.clone()
+    };
+    let (files, page) = (alone(&path, files).0, alone(&path, page).0);
+    for outcome in [&files, &page] {
+        assert_eq!(outcome.received, 105_000);
+        assert!(outcome.acknowledged >= outcome.complete);
+    }
+    // Handshake, HTML, and 100 kB in slow start, against a round trip for each file.
+    assert!(files.complete > Some(MS * 22 * 50), "{files:?}");
+    assert!(page.complete < Some(MS * 7 * 50), "{page:?}");
+}
+
+#[test]
+fn a_first_visit_starts_rapidly_without_losing() {
+    let path = link(200, 12, 0);
+    let of = |rapid| {
+        let mut visit = flow(Algorithm::Floor, &[1_000_000]);
+        visit.settings.start.rapid = rapid;
+        alone(&path, visit).0
+    };
+    let (rapid, doubling) = (of(true), of(false));
+    let saved = doubling
+        .complete
+        .unwrap()
+        .checked_sub(rapid.complete.unwrap());
+    assert!(saved > Some(MS * 24), "{rapid:?} {doubling:?}");
+    assert_eq!(rapid.packets_lost, 0);
+}
+
+#[test]
+fn visits_into_a_standing_queue_lose_hardly_more_than_cubics() {
+    let path = link(5, 25, 0);
+    let lost = |algorithm| {
+        let mut flows = vec![flow(Algorithm::Cubic, &[])];
+        flows.extend((0..40).map(|_| Flow {
+            start: SECOND * 3,
+            ..flow(algorithm, &[100_000])
+        }));
+        let outcome = simulate(&Scenario {
+            until: SECOND * 20,
+            ..scenario(&path, flows)
+        });
+        outcome.flows[1..]
+            .iter()
+            .map(|came| came.packets_lost)
+            .sum::<u64>()
+    };
+    let (floor, cubic) = (lost(Algorithm::Floor), lost(Algorithm::Cubic));
+    assert!(floor * 4 < cubic * 5, "{floor} {cubic}");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use crate::report::figure::Figure;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
-use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
+use super::spec::{
+    Arm, Backend, Change, Filter, Flow, Kind, Measure, OneOrMany, Server, Spec, Workload,
+};
 
 /// Largest number of cells of an experiment: more would not be measured in days.
 const MAX_CELLS: usize = 100_000;
@@ -141,6 +143,15 @@ impl Spec {
 
     /// Checks that the last flow starts before the end, since flows are measured from then on.
     fn check_flows(&self, arm: &Arm) -> Result<(), String> {
+        let simulated = |flow: &Flow| {
+            flow.size.is_some() || flow.initial_packets.is_some() || flow.rapid_start.is_some()
+        };
+        if self.backend == Backend::Link && arm.flows.iter().any(simulated) {
+            return Err(
+                "`size`, `initial_packets` and `rapid_start` of a flow need `backend = \"simulation\"`"
+                    .to_owned(),
+            );
+        }
         let starts = self.flows(arm).into_iter().map(|(_, _, start)| start);
         match (starts.max(), self.workload.duration) {
             (None, _) => Err("`count` must be at least 1".to_owned()),

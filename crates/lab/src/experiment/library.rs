@@ -106,6 +106,18 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/fairness-sim.toml"),
     ),
     (
+        "first-fair-sim",
+        include_str!("../../../../experiments/first-fair-sim.toml"),
+    ),
+    (
+        "first-page-sim",
+        include_str!("../../../../experiments/first-page-sim.toml"),
+    ),
+    (
+        "first-sim",
+        include_str!("../../../../experiments/first-sim.toml"),
+    ),
+    (
         "floor-cwnd",
         include_str!("../../../../experiments/floor-cwnd.toml"),
     ),

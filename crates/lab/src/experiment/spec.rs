@@ -369,6 +369,12 @@ pub struct Flow {
     pub congestion: String,
     /// Floor of its congestion window, as for `policy.min_cwnd`. Default `off`.
     pub min_cwnd: Option<String>,
+    /// Packets of its initial window. Default that of its congestion control. In simulation only.
+    pub initial_packets: Option<u16>,
+    /// Whether an adaptive floor triples its window in slow start. Default true. In simulation only.
+    pub rapid_start: Option<bool>,
+    /// Bytes of a download, in place of one without end. In simulation only.
+    pub size: Option<ByteSize>,
     /// Start of the flow. Default [`Workload::stagger`] after the one before it.
     #[serde(default, with = "duration::option")]
     pub start: Option<Duration>,

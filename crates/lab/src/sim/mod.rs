@@ -25,6 +25,7 @@
 //!         settings: Settings::default(),
 //!         start: Duration::ZERO,
 //!         sizes: vec![1_000_000],
+//!         page: false,
 //!     }],
 //!     until: Duration::from_secs(60),
 //!     seed: 1,

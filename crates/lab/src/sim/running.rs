@@ -35,7 +35,7 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn new(clock: Clock, flow: &Flow, seed: u64) -> Self {
-        let client = Client::new(flow.sizes.clone());
+        let client = Client::new(flow.sizes.clone(), flow.page);
         let server = Some(server_config(Factory(flow.settings)));
         Self {
             start: Timestamp::default().saturating_add(flow.start),

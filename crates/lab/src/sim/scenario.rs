@@ -34,6 +34,9 @@ pub struct Flow {
     /// Body bytes of each response, requested one after another over the one connection. Empty for
     /// a single response without end.
     pub sizes: Vec<u64>,
+    /// Whether all responses but the first are requested together once that is complete, as the
+    /// resources of a page.
+    pub page: bool,
 }
 
 /// The outcome of a [`Scenario`].
@@ -64,11 +67,11 @@ pub struct FlowOutcome {
     pub complete: Option<Duration>,
     /// Time of the last request's arrival at the server.
     pub requested: Option<Duration>,
-    /// Time at which the server knew that all of the last response had arrived.
+    /// Time at which the server knew that all of the responses had arrived.
     pub acknowledged: Option<Duration>,
     /// Body bytes that the client got.
     pub received: u64,
-    /// Body bytes that the client received of the last response.
+    /// Body bytes that the client received of the response that it requested last.
     pub received_of_last: u64,
     /// Smallest round-trip time that the server saw.
     pub min_rtt: Duration,

@@ -1,5 +1,6 @@
 //! Results of a simulation as metrics, labels and series of a record.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hikyaku_netsim::Capacity;
@@ -53,7 +54,11 @@ pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Mea
     let rates = goodputs(&outcome.samples, from, scenario.until);
     let total: f64 = rates.iter().sum();
     let broken = broken(&mut measured, scenario, outcome);
+    visits(&mut measured, scenario, outcome);
     for ((flow, came), rate) in scenario.flows.iter().zip(&outcome.flows).zip(&rates) {
+        if !flow.sizes.is_empty() {
+            continue;
+        }
         let name = &flow.name;
         measured.metric(&format!("goodput_mbps.{name}"), *rate);
         if !broken {
@@ -77,6 +82,43 @@ pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Mea
         path_series(&mut measured, outcome);
     }
     measured
+}
+
+/// Records the downloads that end, by the name that their copies share. The metrics are the median
+/// and the longest load time, and the lost share of all packets. A download that is not over counts
+/// with the time until the end.
+fn visits(measured: &mut Measured, scenario: &Scenario, outcome: &Outcome) {
+    let mut kinds: BTreeMap<&str, Vec<(f64, &FlowOutcome)>> = BTreeMap::new();
+    for (flow, came) in scenario.flows.iter().zip(&outcome.flows) {
+        if flow.sizes.is_empty() {
+            continue;
+        }
+        let kind = flow
+            .name
+            .rsplit_once('-')
+            .map_or(&*flow.name, |(kind, _)| kind);
+        let load = came
+            .complete
+            .unwrap_or(scenario.until.saturating_sub(flow.start));
+        kinds.entry(kind).or_default().push((millis(load), came));
+    }
+    for (kind, mut visits) in kinds {
+        visits.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let loads: Vec<f64> = visits.iter().map(|(load, _)| *load).collect();
+        for (name, share) in [("visit_ms", 0.5), ("visit_max_ms", 1.0)] {
+            if let Some(load) = quantile(&loads, share) {
+                measured.metric(&format!("{name}.{kind}"), load);
+            }
+        }
+        let sum = |count: fn(&FlowOutcome) -> u64| {
+            visits.iter().map(|(_, came)| count(came)).sum::<u64>()
+        };
+        let lost = ratio(
+            sum(|came| came.packets_lost) as f64,
+            sum(|came| came.packets_sent) as f64,
+        );
+        measured.metric(&format!("loss.{kind}"), lost);
+    }
 }
 
 /// Whether a connection ended before its time.

@@ -1,14 +1,19 @@
 //! From an experiment's arm in a cell to a scenario.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use hikyaku_congestion::{Algorithm, SEND_WINDOW, Settings};
+use hikyaku_congestion::{Algorithm, SEND_WINDOW, Settings, Start};
 use hikyaku_core::policy::MinCwnd;
 
 use crate::experiment::{
     Arm, Axis, Backend, Cell, Client, Flow as FlowSpec, Http, Kind, Server, Spec, Transport,
 };
 use crate::sim::{Flow, Scenario};
+
+/// Keys of an arm that only simulation knows.
+const PACKETS: &str = "simulation.initial_packets";
+const RAPID: &str = "simulation.rapid_start";
 
 const CROWD: &str = "only flows that share a link are simulated, no crowd";
 const CONTROL: &str = "routers are programs, which are not simulated";
@@ -41,13 +46,16 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     {
         return Err("a session is simulated over one connection".to_owned());
     }
-    if spec.workload.page {
-        return Err("files are simulated one after another, not as a page".to_owned());
-    }
     if !spec.workload.change.is_empty() {
         return Err("links do not change in simulation".to_owned());
     }
-    let known = ["policy.congestion", "policy.min_cwnd", "policy.version"];
+    let known = [
+        "policy.congestion",
+        "policy.min_cwnd",
+        "policy.version",
+        PACKETS,
+        RAPID,
+    ];
     if let Some(key) = arm.set.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("simulation knows nothing of `{key}`"));
     }
@@ -95,9 +103,16 @@ fn download(spec: &Spec, cell: &Cell, arm: &Arm) -> Result<Flow, String> {
     let floor = setting(Axis::MinCwnd, "policy.min_cwnd");
     Ok(Flow {
         name: arm.name.clone(),
-        settings: settings(congestion.unwrap_or("cubic"), floor)?,
+        settings: Settings {
+            start: Start {
+                packets: parse(arm, PACKETS)?,
+                rapid: parse(arm, RAPID)?.unwrap_or(true),
+            },
+            ..settings(congestion.unwrap_or("cubic"), floor)?
+        },
         start: Duration::ZERO,
         sizes: spec.files(cell).iter().map(|file| file.bytes).collect(),
+        page: spec.workload.page,
     })
 }
 
@@ -108,10 +123,28 @@ fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
     };
     Ok(Flow {
         name,
-        settings: settings(&flow.congestion, flow.min_cwnd.as_deref())?,
+        settings: Settings {
+            start: Start {
+                packets: flow.initial_packets,
+                rapid: flow.rapid_start.unwrap_or(true),
+            },
+            ..settings(&flow.congestion, flow.min_cwnd.as_deref())?
+        },
         start,
-        sizes: Vec::new(),
+        sizes: flow.size.iter().map(|size| size.bytes()).collect(),
+        page: false,
     })
+}
+
+/// Returns the value of a key that only simulation knows.
+fn parse<T: FromStr>(arm: &Arm, key: &str) -> Result<Option<T>, String> {
+    let value = arm.set.get(key);
+    value
+        .map(|text| {
+            text.parse()
+                .map_err(|_| format!("`{key}` cannot be `{text}`"))
+        })
+        .transpose()
 }
 
 /// Returns the settings as the server does: CUBIC with an adaptive floor is an algorithm of its
