@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_h3_quinn::{Code, Receiving, StreamError};
+use hikyaku_h3_quic::{Code, Receiving, StreamError};
 use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::{PATIENCE, Server, Site, certificate, eventually, get, hikyaku};
 use http::Request;

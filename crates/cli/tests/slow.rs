@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::proto::{ClientConfig, ConnectionError, TransportConfig};
+use hikyaku_quic::{Connection, Endpoint};
 use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::upstream::{self, Speaks};
 use hikyaku_testkit::{PATIENCE, Server, Site, noise};
 use http::Request;
 use http_body_util::BodyExt;
-use quinn::crypto::rustls::QuicClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
@@ -195,16 +197,16 @@ async fn keep_alive(
     address: SocketAddr,
     crypto: QuicClientConfig,
     window: u32,
-) -> (quinn::Endpoint, quinn::Connection) {
-    let mut transport = quinn::TransportConfig::default();
+) -> (Endpoint, Connection) {
+    let mut transport = TransportConfig::default();
     transport
         .keep_alive_interval(Some(Duration::from_millis(100)))
         .stream_receive_window(window.into())
         .receive_window(window.into());
-    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(Arc::new(transport));
-    let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
-    let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
+    let endpoint = Endpoint::bind(([127, 0, 0, 1], 0).into(), None).unwrap();
+    let connecting = endpoint.connect(config, address, "localhost").unwrap();
     let quic = connecting.await.unwrap();
     (endpoint, quic)
 }
@@ -219,7 +221,7 @@ fn connections_without_requests_end_though_they_are_kept_alive() {
         let h3 = H3::over(endpoint, quic);
         let end = timeout(PATIENCE / 3, h3.quic.closed()).await;
         let end = end.expect("never closed");
-        let quinn::ConnectionError::ApplicationClosed(close) = end else {
+        let ConnectionError::ApplicationClosed(close) = end else {
             panic!("{end}");
         };
         assert_eq!(close.error_code.into_inner(), 0x100, "H3_NO_ERROR");

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{Client, Code};
+use hikyaku_h3_quic::{Client, Code};
+use hikyaku_quic::proto::VarInt;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -121,7 +122,7 @@ impl Drop for Http1Turn {
 /// The source of a connection's path statistics.
 pub(super) enum Probe {
     Tcp(OwnedFd),
-    Quic(quinn::Connection, quinn::Endpoint),
+    Quic(hikyaku_quic::Connection, hikyaku_quic::Endpoint),
 }
 
 /// The client's transport statistics of the client path. They count packets that the client sent:
@@ -195,7 +196,7 @@ impl Connection {
     /// Whether the connection ended by silence or by a violation of QUIC, rather than at the
     /// server's wish.
     pub(super) fn path_died(&self) -> bool {
-        use quinn::ConnectionError::{Reset, TimedOut, TransportError};
+        use hikyaku_quic::proto::ConnectionError::{Reset, TimedOut, TransportError};
         match &self.probe {
             Probe::Quic(connection, _) => matches!(
                 connection.close_reason(),
@@ -210,7 +211,7 @@ impl Connection {
         self.retire();
         if let Probe::Quic(connection, endpoint) = &self.probe {
             let no_error = Code::NoError.value();
-            connection.close(quinn::VarInt::from_u64(no_error).unwrap_or_default(), b"");
+            connection.close(VarInt::from_u64(no_error).unwrap_or_default(), b"");
             // Long enough to send the close; the draining period that follows matters to nobody.
             let _ = timeout(CLOSE_PATIENCE, endpoint.wait_idle()).await;
         }

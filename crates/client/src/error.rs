@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_h3_quinn::StreamError;
+use hikyaku_h3_quic::StreamError;
+use hikyaku_quic::proto::ConnectionError;
 
 /// The reason why a measurement could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -236,9 +237,9 @@ impl FetchError {
                 .and_then(|error| error.downcast_ref::<rustls::Error>())
                 .is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_))),
             Self::Quic { source, .. } => matches!(
-                source.downcast_ref::<quinn::ConnectionError>(),
+                source.downcast_ref::<ConnectionError>(),
                 // TLS alerts 42 to 48 are about certificates (RFC 8446 §6), QUIC adds 0x100.
-                Some(quinn::ConnectionError::TransportError(error))
+                Some(ConnectionError::TransportError(error))
                     if (0x100 + 42..=0x100 + 48).contains(&u64::from(error.code))
             ),
             _ => false,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{Client, Receiving, RequestHead};
+use hikyaku_h3_quic::{Client, Receiving, RequestHead};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode, Version, response};
 use http_body_util::{BodyExt, Full};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hikyaku_h3_quinn::{Client, Config};
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint, EndpointConfig, TransportConfig, VarInt};
-use quinn::{TokioRuntime, congestion};
+use hikyaku_h3_quic::{Client, Config};
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::proto::{ClientConfig, EndpointConfig, TransportConfig, VarInt, congestion};
+use hikyaku_quic::{Endpoint, UdpSocket};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -100,7 +100,7 @@ pub(super) async fn open(
     })
 }
 
-fn http3(quic: quinn::Connection) -> (Sender, Arc<AtomicBool>) {
+fn http3(quic: hikyaku_quic::Connection) -> (Sender, Arc<AtomicBool>) {
     let config = Config {
         max_field_section_size: MAX_HEADER_BYTES.into(),
         ..Config::default()
@@ -121,7 +121,7 @@ async fn connect(
     config: &ClientConfig,
     origin: &Origin,
     remote: SocketAddr,
-) -> Result<(quinn::Connection, Endpoint), FetchError> {
+) -> Result<(hikyaku_quic::Connection, Endpoint), FetchError> {
     let local = settings.local.unwrap_or(match remote {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -130,16 +130,15 @@ async fn connect(
         endpoint(SocketAddr::new(local, 0)).map_err(|source| socket_error("UDP socket", source))?;
     let failed = |source| FetchError::Quic { remote, source };
     let quic = endpoint
-        .connect_with(config.clone(), remote, &origin.host)
+        .connect(config.clone(), remote, &origin.host)
         .map_err(|error| failed(Arc::new(error)))?
         .await
         .map_err(|error| failed(Arc::new(error)))?;
     Ok((quic, endpoint))
 }
 
-fn local_address(quic: &quinn::Connection, endpoint: &Endpoint) -> SocketAddr {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let bound = endpoint.local_addr().unwrap_or(any);
+fn local_address(quic: &hikyaku_quic::Connection, endpoint: &Endpoint) -> SocketAddr {
+    let bound = endpoint.local_addr();
     SocketAddr::new(quic.local_ip().unwrap_or(bound.ip()), bound.port())
 }
 
@@ -153,12 +152,8 @@ fn endpoint(local: SocketAddr) -> io::Result<Endpoint> {
     if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
     }
-    Endpoint::new(
-        EndpointConfig::default(),
-        None,
-        socket.into(),
-        Arc::new(TokioRuntime),
-    )
+    let socket = UdpSocket::new(socket.into())?;
+    Endpoint::spawn(EndpointConfig::default(), None, Arc::new(socket))
 }
 
 /// Receive buffer: 40 ms at 1.6 Gbit/s may pile up while another process has the CPU.

@@ -29,7 +29,7 @@ use super::{quic, tls};
 pub(super) struct Client {
     pub(super) settings: Settings,
     pub(super) tls: Arc<rustls::ClientConfig>,
-    pub(super) quic: quinn::ClientConfig,
+    pub(super) quic: hikyaku_quic::proto::ClientConfig,
     pub(super) cache: Mutex<Cache>,
     pub(super) progress: Progress,
     cache_file: Option<PathBuf>,

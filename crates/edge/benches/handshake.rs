@@ -12,7 +12,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use hikyaku_edge::{Config, Server};
-use quinn::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::Endpoint;
+use hikyaku_quic::proto::ClientConfig as QuicConfig;
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -49,13 +51,13 @@ fn main() {
         let costs = [false, true].map(|resume| {
             let tls = client(&pem, &rustls::version::TLS13, "h3", resume);
             let tls = QuicClientConfig::try_from(tls).unwrap();
-            let config = quinn::ClientConfig::new(Arc::new(tls));
+            let config = QuicConfig::new(Arc::new(tls));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap();
             let _guard = runtime.enter();
-            let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), None).unwrap();
             cost(|| runtime.block_on(over_quic(&endpoint, config.clone(), address)))
         });
         print(&format!("{key}, QUIC"), costs);
@@ -143,8 +145,8 @@ fn over_tcp(config: &Arc<ClientConfig>, address: SocketAddr) {
     assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
-async fn over_quic(endpoint: &quinn::Endpoint, config: quinn::ClientConfig, address: SocketAddr) {
-    let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
+async fn over_quic(endpoint: &Endpoint, config: QuicConfig, address: SocketAddr) {
+    let connecting = endpoint.connect(config, address, "localhost").unwrap();
     let quic = connecting.await.unwrap();
     // Behind the tickets.
     quic.accept_uni().await.unwrap();
@@ -168,7 +170,8 @@ fn cpu() -> u64 {
     let mut sum = 0;
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let file = |name: &str| fs::read_to_string(task.as_ref().unwrap().path().join(name));
-        if file("comm").unwrap().trim() == "server" {
+        let name = file("comm").unwrap();
+        if name.trim() == "server" || name.starts_with("quic-") {
             let stat = file("schedstat").unwrap();
             sum += stat.split(' ').next().unwrap().parse::<u64>().unwrap();
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 
+use hikyaku_quic::Steering;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -39,8 +40,8 @@ pub(crate) struct Listener {
     pub address: SocketAddr,
     /// HTTP/1.1 and HTTP/2.
     pub tcp: Vec<TcpSocket>,
-    /// HTTP/3.
-    pub udp: UdpSocket,
+    /// HTTP/3: a socket for each worker.
+    pub udp: Vec<UdpSocket>,
     /// Whether clients may use MPTCP.
     pub mptcp: bool,
 }
@@ -63,8 +64,9 @@ impl Listener {
         addresses: &[ListenAddress],
         mptcp: bool,
         gate: Option<&MptcpGate>,
+        steering: Steering,
     ) -> Result<Vec<Self>, ListenError> {
-        let bind = |address| Self::bind(address, mptcp, gate);
+        let bind = |address| Self::bind(address, mptcp, gate, steering);
         let mut listeners = Vec::new();
         for address in addresses {
             let absent = |error: &ListenError| is_absent(&error.source);
@@ -87,6 +89,7 @@ impl Listener {
         address: SocketAddr,
         mptcp: bool,
         gate: Option<&MptcpGate>,
+        steering: Steering,
     ) -> Result<Self, ListenError> {
         let failed = |transport, address| {
             move |source| ListenError {
@@ -115,7 +118,8 @@ impl Listener {
             let others = behind(gate, address).map_err(failed("TCP", address))?;
             tcp.extend(others);
         }
-        let udp = bind_udp(address).map_err(failed("UDP", address))?;
+        let udp = steering.bind(address, prepare_udp);
+        let (udp, _) = udp.map_err(failed("UDP", address))?;
         Ok(Self {
             address,
             tcp,
@@ -197,21 +201,15 @@ fn bind_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     socket.bind(&address.into())
 }
 
-fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
-    if address.is_ipv6() {
+fn prepare_udp(socket: &Socket) -> io::Result<()> {
+    if socket.domain()? == Domain::IPV6 {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
     // As large as the kernel allows; smaller ones work, too.
     let _ = socket.set_recv_buffer_size(UDP_BUFFER);
     let _ = socket.set_send_buffer_size(UDP_BUFFER);
-    socket.bind(&address.into())?;
-    Ok(socket.into())
+    Ok(())
 }
 
 /// Whether the kernel offers `congestion` to TCP sockets of this process.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, Handle};
 use hikyaku_core::explain::{FloorState, OpenConnection, SubflowState};
+use hikyaku_quic::Connection;
 use hikyaku_units::ByteSize;
 use parking_lot::Mutex;
 
@@ -105,7 +106,7 @@ pub(crate) struct LiveConnection {
 enum Transport {
     /// Not kept open by this.
     Tcp(Weak<Socket>),
-    Quic(quinn::Connection),
+    Quic(Connection),
 }
 
 impl LiveConnection {
@@ -118,7 +119,7 @@ impl LiveConnection {
     }
 
     /// Over QUIC.
-    pub(crate) fn quic(conn: &Arc<Conn>, quic: quinn::Connection) -> Self {
+    pub(crate) fn quic(conn: &Arc<Conn>, quic: Connection) -> Self {
         Self {
             conn: Arc::downgrade(conn),
             transport: Transport::Quic(quic),
@@ -158,7 +159,7 @@ impl LiveConnection {
     }
 }
 
-fn of_quic(quic: &quinn::Connection) -> Option<(Window, Option<FloorState>)> {
+fn of_quic(quic: &Connection) -> Option<(Window, Option<FloorState>)> {
     // A client that moves to another path gets another controller.
     let state = Handle::of(quic.congestion_state())?.state();
     let floor = FloorState {

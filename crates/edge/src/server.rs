@@ -4,16 +4,18 @@ mod certificate;
 mod in_force;
 mod setup;
 mod start;
+mod workers;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hikyaku_quic::proto::VarInt;
+use hikyaku_quic::{Driver, Endpoint, Group};
 use hikyaku_units::arm::Congestion;
-use quinn::{Endpoint, TokioRuntime, VarInt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,6 +37,7 @@ use certificate::watch_certificate;
 use in_force::{InForce, Kept};
 use setup::{check_unchanged, raise_descriptor_limit, set_floor};
 use start::{Known, Sockets};
+use workers::Workers;
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,8 @@ pub enum ServerError {
     Secrets(#[from] NoRandomness),
     #[error(transparent)]
     Quic(#[from] QuicError),
+    #[error("starting the threads of QUIC")]
+    Workers(#[source] io::Error),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("serving {what}")]
@@ -92,6 +97,7 @@ pub struct Server {
     site: Arc<Site>,
     admin: Arc<Admin>,
     endpoints: Vec<Endpoint>,
+    workers: Workers,
     mptcp: bool,
     admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
@@ -113,9 +119,11 @@ impl Server {
         raise_descriptor_limit();
         let known = Known::load(config)?;
         let config = &known.in_force.load().config;
-        let sockets = Sockets::bind(config, known.egress.as_deref())?;
+        let steering = known.kept.quic_keys.steering();
+        let sockets = Sockets::bind(config, known.egress.as_deref(), steering)?;
+        let workers = Workers::start(steering.workers()).map_err(ServerError::Workers)?;
         let secrets = Arc::clone(&known.secrets);
-        let (mut server, store) = Self::of(known, &sockets);
+        let (mut server, store) = Self::of(known, &sockets, workers);
         for listener in sockets.listeners {
             server.serve(listener)?;
         }
@@ -124,7 +132,11 @@ impl Server {
     }
 
     /// Puts a server together, without anything that runs; also gives its store.
-    fn of(known: Known, sockets: &Sockets) -> (Self, Option<Result<Store, StoreError>>) {
+    fn of(
+        known: Known,
+        sockets: &Sockets,
+        workers: Workers,
+    ) -> (Self, Option<Result<Store, StoreError>>) {
         let listeners = &sockets.listeners;
         let admin_address = sockets.admin.first();
         let (in_force, kept) = (known.in_force, known.kept);
@@ -146,6 +158,7 @@ impl Server {
             site: Arc::new(site),
             admin: Arc::new(admin),
             endpoints: Vec::new(),
+            workers,
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
             services: TaskTracker::new(),
@@ -200,28 +213,37 @@ impl Server {
         for socket in listener.tcp {
             self.serve_tcp(socket).map_err(failed("TCP"))?;
         }
-        let marks = Arc::clone(&self.site.marks);
-        let unvalidated = Arc::default();
-        let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
-        let socket = socket.map_err(failed("UDP"))?;
-        let endpoint = Endpoint::new_with_abstract_socket(
-            self.kept.quic_keys.endpoint(),
-            Some(self.in_force.load().quic.endpoint()),
-            Arc::new(socket),
-            Arc::new(TokioRuntime),
-        )
-        .map_err(failed("UDP"))?;
-        let quic = QuicListener {
-            endpoint: endpoint.clone(),
-            local: address,
-            config: self.in_force.part(|all| &all.quic),
-            site: Arc::clone(&self.site),
-            tasks: self.connections.clone(),
-            handshakes: Arc::default(),
-            unvalidated,
-        };
-        self.endpoints.push(endpoint);
-        self.connections.spawn(quic.run());
+        Ok(self
+            .serve_quic(listener.udp, address)
+            .map_err(failed("UDP"))?)
+    }
+
+    /// Serves HTTP/3 on the sockets of an address, each in its worker.
+    fn serve_quic(&mut self, sockets: Vec<UdpSocket>, local: SocketAddr) -> io::Result<()> {
+        let keys = &self.kept.quic_keys;
+        let group = Group::new(keys.steering());
+        let (handshakes, unvalidated) = (Arc::default(), Arc::default());
+        let workers = self.workers.runtimes();
+        for (index, (socket, runtime)) in sockets.into_iter().zip(workers).enumerate() {
+            let _entered = runtime.enter();
+            let marks = Arc::clone(&self.site.marks);
+            let socket = MarkedSocket::new(socket, marks, Arc::clone(&unvalidated))?;
+            let (config, server) = (keys.endpoint(index), self.in_force.load().quic.endpoint());
+            let made = Endpoint::of_worker(config, Some(server), Arc::new(socket), &group, index);
+            let (endpoint, driver) = made?;
+            let quic = QuicListener {
+                endpoint: endpoint.clone(),
+                local,
+                config: self.in_force.part(|all| &all.quic),
+                site: Arc::clone(&self.site),
+                tasks: self.connections.clone(),
+                handshakes: Arc::clone(&handshakes),
+                unvalidated: Arc::clone(&unvalidated),
+            };
+            self.endpoints.push(endpoint);
+            runtime.spawn(drive(driver, local));
+            self.connections.spawn_on(quic.run(), runtime);
+        }
         Ok(())
     }
 
@@ -337,7 +359,15 @@ impl Server {
         self.services.close();
         self.services.wait().await;
         self.finish_log().await;
+        self.workers.stop().await;
         cut
+    }
+}
+
+/// Drives an endpoint, whose connections end when its socket fails.
+async fn drive(driver: Driver, local: SocketAddr) {
+    if let Err(error) = driver.await {
+        tracing::error!("HTTP/3 ends on {local}, whose socket fails: {error}");
     }
 }
 

@@ -15,8 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hikyaku_quic::udp::{EcnCodepoint, Transmit};
 use parking_lot::Mutex;
-use quinn::udp::{EcnCodepoint, Transmit};
 
 use arrivals::Arrivals;
 

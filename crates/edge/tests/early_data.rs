@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hikyaku_edge::{Config, Server};
-use hikyaku_h3_quinn::Client;
+use hikyaku_h3_quic::Client;
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::proto::{ClientConfig, VarInt};
+use hikyaku_quic::{Connection, Endpoint};
 use http::{Method, Request, StatusCode};
-use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -24,7 +26,7 @@ fn start(early_data: bool) -> (Server, tempfile::TempDir) {
 }
 
 /// A client that remembers sessions and wants to send early data.
-fn client(server: &Server) -> quinn::Endpoint {
+fn client(server: &Server) -> (Endpoint, ClientConfig) {
     let mut roots = rustls::RootCertStore::empty();
     let certificate = CertificateDer::from_pem_slice(server.certificate().pem().as_bytes());
     roots.add(certificate.unwrap()).unwrap();
@@ -37,13 +39,12 @@ fn client(server: &Server) -> quinn::Endpoint {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     tls.enable_early_data = true;
     let tls = QuicClientConfig::try_from(tls).unwrap();
-    let mut endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
-    endpoint
+    let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).unwrap();
+    (endpoint, ClientConfig::new(Arc::new(tls)))
 }
 
-async fn request(quic: quinn::Connection, method: Method) -> StatusCode {
-    let (client, driver) = Client::new(quic, hikyaku_h3_quinn::Config::default());
+async fn request(quic: Connection, method: Method) -> StatusCode {
+    let (client, driver) = Client::new(quic, hikyaku_h3_quic::Config::default());
     tokio::spawn(driver);
     let request = Request::builder().method(method).uri("https://localhost/");
     let head = request.body(()).unwrap().into_parts().0.into();
@@ -57,15 +58,15 @@ async fn request(quic: quinn::Connection, method: Method) -> StatusCode {
 /// is `None` if the client was not offered it.
 async fn return_early(early_data: bool, method: Method) -> Option<StatusCode> {
     let (server, _root) = start(early_data);
-    let endpoint = client(&server);
+    let (endpoint, config) = client(&server);
     let connect = || {
         endpoint
-            .connect(server.addresses()[0], "localhost")
+            .connect(config.clone(), server.addresses()[0], "localhost")
             .unwrap()
     };
     let first = connect().await.unwrap();
     assert_eq!(request(first.clone(), Method::GET).await, StatusCode::OK);
-    first.close(quinn::VarInt::from_u32(0), b"");
+    first.close(VarInt::from_u32(0), b"");
     endpoint.wait_idle().await;
     let (quic, accepted) = connect().into_0rtt().ok()?;
     let status = request(quic, method).await;

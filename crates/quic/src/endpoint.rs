@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::forwarding::{Forwarder, Group};
 use crate::hub::Hub;
 use crate::incoming::{Connecting, Incoming};
-use crate::socket::Socket;
+use crate::socket::{Socket, UdpSocket};
 use crate::state::Inner;
 
 /// The QUIC endpoint of one socket. Clones are the same endpoint.
@@ -45,6 +45,34 @@ impl Endpoint {
         socket: Arc<dyn Socket>,
     ) -> io::Result<(Self, Driver)> {
         Self::of(config, server, socket, None)
+    }
+
+    /// An endpoint whose driver is a task of this tokio runtime. When the socket fails, its connections
+    /// end, and a warning says why.
+    ///
+    /// # Errors
+    /// When the socket has no address.
+    pub fn spawn(
+        config: EndpointConfig,
+        server: Option<ServerConfig>,
+        socket: Arc<dyn Socket>,
+    ) -> io::Result<Self> {
+        let (endpoint, driver) = Self::new(config, server, socket)?;
+        tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::warn!("QUIC socket: {error}");
+            }
+        });
+        Ok(endpoint)
+    }
+
+    /// An endpoint on a new socket at `address`, as by [`Endpoint::spawn`].
+    ///
+    /// # Errors
+    /// When the address can't be bound.
+    pub fn bind(address: SocketAddr, server: Option<ServerConfig>) -> io::Result<Self> {
+        let socket = UdpSocket::new(std::net::UdpSocket::bind(address)?)?;
+        Self::spawn(EndpointConfig::default(), server, Arc::new(socket))
     }
 
     /// The endpoint of one worker of a group. The connection ids of `config` have to be stamped with the

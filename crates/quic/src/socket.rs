@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
@@ -65,13 +66,34 @@ impl UdpSocket {
             io: tokio::net::UdpSocket::from_std(socket)?,
         })
     }
+
+    /// Sends `transmit`, even if the socket is not known to have room.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.state.send((&self.io).into(), transmit)
+    }
+
+    /// Sends by `send`, if the socket is known to have room. Once `send` returns `WouldBlock`, it has
+    /// none until the system reports some.
+    ///
+    /// # Errors
+    /// `WouldBlock` while there is no room, and the errors of `send`.
+    pub fn try_send_by(&self, send: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.io.try_io(Interest::WRITABLE, send)
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
 }
 
 impl Socket for UdpSocket {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.io.try_io(Interest::WRITABLE, || {
-            self.state.send((&self.io).into(), transmit)
-        })
+        self.try_send_by(|| self.send(transmit))
     }
 
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

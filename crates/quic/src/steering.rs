@@ -122,21 +122,32 @@ impl Steering {
         ]
     }
 
-    /// Binds a socket for each worker to one address. Returns whether the kernel steers datagrams, too.
+    /// Binds a socket for each worker to one address, after `prepare` has set its options. Returns whether
+    /// the kernel steers datagrams, too.
     ///
     /// # Errors
-    /// When the address can't be bound.
-    pub fn bind(&self, mut address: SocketAddr) -> io::Result<(Vec<UdpSocket>, bool)> {
+    /// When the address can't be bound, also because another process has it.
+    pub fn bind(
+        &self,
+        mut address: SocketAddr,
+        prepare: impl Fn(&Socket) -> io::Result<()>,
+    ) -> io::Result<(Vec<UdpSocket>, bool)> {
         let mut sockets = Vec::with_capacity(self.workers());
-        for _ in 0..self.workers {
+        for worker in 0..self.workers {
             let domain = Domain::for_address(address);
             let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-            socket.set_reuse_port(true)?;
+            prepare(&socket)?;
+            // The first one shares its address only once it has it: so it gets none of another process.
+            socket.set_reuse_port(worker > 0)?;
             socket.bind(&address.into())?;
+            socket.set_reuse_port(self.workers > 1)?;
             let socket = UdpSocket::from(socket);
             // Where a port is chosen, the first socket has it.
             address = socket.local_addr()?;
             sockets.push(socket);
+        }
+        if self.workers == 1 {
+            return Ok((sockets, true));
         }
         let attached = sockets.first().map(|socket| self.attach(socket));
         if let Some(Err(error)) = &attached {

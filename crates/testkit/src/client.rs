@@ -4,12 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{Client, Config, Receiving, RequestHead, Sending, StreamError};
+use hikyaku_h3_quic::{Client, Config, Receiving, RequestHead, Sending, StreamError};
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::proto::{self, ConnectionError, TransportConfig, VarInt};
+use hikyaku_quic::{Connection, Endpoint};
 use hikyaku_tls::AcceptAny;
 use http::{HeaderMap, Request, response};
 use http_body_util::BodyExt;
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Endpoint, TransportConfig, VarInt};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -52,9 +53,9 @@ pub async fn quic(
     address: SocketAddr,
     alpn: &str,
     receive_window: Option<u32>,
-) -> Result<(Endpoint, quinn::Connection), quinn::ConnectionError> {
+) -> Result<(Endpoint, Connection), ConnectionError> {
     let crypto = QuicClientConfig::try_from(tls_config(&[alpn])).unwrap();
-    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    let mut config = proto::ClientConfig::new(Arc::new(crypto));
     if let Some(window) = receive_window {
         let mut transport = TransportConfig::default();
         transport
@@ -66,8 +67,8 @@ pub async fn quic(
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let endpoint = Endpoint::client(local).unwrap();
-    let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
+    let endpoint = Endpoint::bind(local, None).unwrap();
+    let connecting = endpoint.connect(config, address, "localhost").unwrap();
     let connection = connecting.await?;
     Ok((endpoint, connection))
 }
@@ -89,12 +90,12 @@ impl H3Stream {
 /// An HTTP/3 connection.
 pub struct H3 {
     pub client: Client,
-    pub quic: quinn::Connection,
+    pub quic: Connection,
     endpoint: Endpoint,
 }
 
 impl H3 {
-    pub async fn connect(address: SocketAddr) -> Result<Self, quinn::ConnectionError> {
+    pub async fn connect(address: SocketAddr) -> Result<Self, ConnectionError> {
         Self::connect_with(address, None).await
     }
 
@@ -102,13 +103,13 @@ impl H3 {
     pub async fn connect_with(
         address: SocketAddr,
         receive_window: Option<u32>,
-    ) -> Result<Self, quinn::ConnectionError> {
+    ) -> Result<Self, ConnectionError> {
         let (endpoint, quic) = quic(address, "h3", receive_window).await?;
         Ok(Self::over(endpoint, quic))
     }
 
     /// Begins HTTP/3 over an existing QUIC connection.
-    pub fn over(endpoint: Endpoint, quic: quinn::Connection) -> Self {
+    pub fn over(endpoint: Endpoint, quic: Connection) -> Self {
         let config = Config {
             max_field_section_size: 1 << 20,
             ..Config::default()

@@ -1,7 +1,7 @@
 //! Requests that are too large.
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::Code;
+use hikyaku_h3_quic::Code;
 use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::fetch::Http;
 use hikyaku_testkit::upstream::{self, Speaks};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{Code, Protocol, Receiving, RequestHead, Sending, StreamError};
+use hikyaku_h3_quic::{Code, Protocol, Receiving, RequestHead, Sending, StreamError};
 use http::{HeaderMap, Request, response};
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};

@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::Config;
+use hikyaku_h3_quic::Config;
+use hikyaku_quic::Endpoint;
+use hikyaku_quic::proto::crypto::rustls::QuicServerConfig;
+use hikyaku_quic::proto::{EndpointConfig, ServerConfig};
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Collected, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use quinn::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Runtime;
@@ -125,14 +127,10 @@ impl Server {
         match offer.http3 {
             Some(true) => {
                 let crypto = QuicServerConfig::try_from(config(&["h3"])).unwrap();
-                let endpoint = quinn::Endpoint::new(
-                    quinn::EndpointConfig::default(),
-                    Some(quinn::ServerConfig::with_crypto(Arc::new(crypto))),
-                    udp,
-                    Arc::new(quinn::TokioRuntime),
-                )
-                .unwrap();
-                runtime.spawn(serve_quic(endpoint, shared.clone()));
+                let server = ServerConfig::with_crypto(Arc::new(crypto));
+                let socket = Arc::new(hikyaku_quic::UdpSocket::new(udp).unwrap());
+                let endpoint = Endpoint::spawn(EndpointConfig::default(), Some(server), socket);
+                runtime.spawn(serve_quic(endpoint.unwrap(), shared.clone()));
             }
             Some(false) => blackhole = Some(udp),
             None => {}
@@ -236,13 +234,16 @@ async fn serve_tcp(
     }
 }
 
-async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
+async fn serve_quic(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         let shared = shared.clone();
         tokio::spawn(async move {
-            let Ok(quic) = incoming.await else { return };
+            let Ok(connecting) = incoming.accept() else {
+                return;
+            };
+            let Ok(quic) = connecting.await else { return };
             let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-            let mut http = hikyaku_h3_quinn::Server::new(quic.clone(), Config::default());
+            let mut http = hikyaku_h3_quic::Server::new(quic.clone(), Config::default());
             while let Ok(request) = poll_fn(|cx| http.poll_accept(cx)).await {
                 let shared = shared.clone();
                 let quic = quic.clone();

@@ -11,16 +11,12 @@ mod unsegmented;
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
-use quinn::{AsyncUdpSocket, UdpPoller};
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
-use tokio_util::sync::ReusableBoxFuture;
+use hikyaku_quic::udp::{RecvMeta, Transmit};
+use hikyaku_quic::{Socket, UdpSocket};
 
 pub(crate) use self::marks::Marks;
 pub(crate) use self::packets::{Packets, QuicPackets};
@@ -29,14 +25,13 @@ use crate::clock;
 use crate::sys::{self, Datagrams};
 use crate::unvalidated::Unvalidated;
 
-/// A UDP socket for quinn that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
+/// A UDP socket for QUIC that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
 /// lets it.
 ///
 /// A packet that cannot be sent with its mark goes without: a mark is never a reason to lose packets.
 #[derive(Debug)]
 pub(crate) struct MarkedSocket {
-    io: UdpSocket,
-    state: UdpSocketState,
+    socket: UdpSocket,
     marks: Arc<Marks>,
     unvalidated: Arc<Unvalidated>,
     unsegmented: Unsegmented,
@@ -56,8 +51,7 @@ impl MarkedSocket {
         unvalidated: Arc<Unvalidated>,
     ) -> io::Result<Self> {
         Ok(Self {
-            state: UdpSocketState::new((&socket).into())?,
-            io: UdpSocket::from_std(socket)?,
+            socket: UdpSocket::new(socket)?,
             marks,
             unvalidated,
             unsegmented: Unsegmented::default(),
@@ -84,9 +78,7 @@ impl MarkedSocket {
     fn count(&self, bytes: &[u8], meta: &RecvMeta) {
         let bytes = bytes.get(..meta.len).unwrap_or_default();
         if let Some(withheld) = self.unvalidated.received(meta.addr, bytes, meta.stride) {
-            let sent = self
-                .io
-                .try_io(Interest::WRITABLE, || self.send(&withheld.transmit()));
+            let sent = self.socket.try_send_by(|| self.send(&withheld.transmit()));
             if let Err(error) = sent {
                 // As if the network had lost it.
                 tracing::debug!(client = %meta.addr, "sending what has waited: {error}");
@@ -96,23 +88,23 @@ impl MarkedSocket {
 
     fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let Some(mark) = self.marks.of(transmit.destination) else {
-            return self.state.send((&self.io).into(), transmit);
+            return self.socket.send(transmit);
         };
         match self.send_marked(transmit, mark) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
             // As quinn-udp has it: a search for the path's MTU ends by this, and a path whose MTU has
-            // shrunk is found by quinn. Without the mark it would be another path's.
+            // shrunk is found by QUIC. Without the mark it would be another path's.
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(()),
             Err(error) => {
                 self.warn(transmit, mark, &error);
-                self.state.send((&self.io).into(), transmit)
+                self.socket.send(transmit)
             }
         }
     }
 
     /// Sends all datagrams of `transmit`. They may arrive twice when the socket's buffer fills up
-    /// in the midst of them, since quinn then sends all again: QUIC drops duplicates.
+    /// in the midst of them, since all are sent again then: QUIC drops duplicates.
     fn send_marked(&self, transmit: &Transmit<'_>, mark: u32) -> io::Result<()> {
         let mut datagrams = Datagrams {
             destination: transmit.destination,
@@ -124,14 +116,14 @@ impl MarkedSocket {
         };
         let size = transmit.segment_size.unwrap_or(transmit.contents.len());
         if size >= transmit.contents.len() {
-            return sys::send(&self.io, &datagrams);
+            return sys::send(&self.socket, &datagrams);
         }
         let now = clock::now();
         if let Ok(segment) = u16::try_from(size)
             && !self.unsegmented.contains(mark, now)
         {
             datagrams.segment_size = Some(segment);
-            match sys::send(&self.io, &datagrams) {
+            match sys::send(&self.socket, &datagrams) {
                 Err(error) if is_of_segments(&error) => {
                     tracing::debug!(
                         "sending segments with mark {mark:#x}: {error}; one by one now"
@@ -144,7 +136,7 @@ impl MarkedSocket {
         datagrams.segment_size = None;
         for contents in transmit.contents.chunks(size) {
             sys::send(
-                &self.io,
+                &self.socket,
                 &Datagrams {
                     contents,
                     ..datagrams
@@ -177,18 +169,13 @@ fn is_of_segments(error: &io::Error) -> bool {
     )
 }
 
-impl AsyncUdpSocket for MarkedSocket {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller {
-            writable: ReusableBoxFuture::new(writable(Arc::clone(&self))),
-            fresh: true,
-            socket: self,
-        })
+impl Socket for MarkedSocket {
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.socket.try_send_by(|| self.send_within(transmit))
     }
 
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.io
-            .try_io(Interest::WRITABLE, || self.send_within(transmit))
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(cx)
     }
 
     fn poll_recv(
@@ -197,60 +184,24 @@ impl AsyncUdpSocket for MarkedSocket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.io.poll_recv_ready(cx))?;
-            let received = self.io.try_io(Interest::READABLE, || {
-                self.state.recv((&self.io).into(), bufs, meta)
-            });
-            if let Ok(count) = received {
-                for (bytes, meta) in bufs.iter().zip(meta.iter()).take(count) {
-                    self.count(bytes, meta);
-                }
-                return Poll::Ready(Ok(count));
+        let received = self.socket.poll_recv(cx, bufs, meta);
+        if let Poll::Ready(Ok(count)) = received {
+            for (bytes, meta) in bufs.iter().zip(meta.iter()).take(count) {
+                self.count(bytes, meta);
             }
         }
+        received
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
+        self.socket.local_addr()
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.state.max_gso_segments()
-    }
-
-    fn max_receive_segments(&self) -> usize {
-        self.state.gro_segments()
+        self.socket.max_transmit_segments()
     }
 
     fn may_fragment(&self) -> bool {
-        self.state.may_fragment()
-    }
-}
-
-async fn writable(socket: Arc<MarkedSocket>) -> io::Result<()> {
-    socket.io.writable().await
-}
-
-/// Waits for a socket to take more, for one connection: tokio's own poll function remembers one
-/// waker a socket.
-#[derive(Debug)]
-struct Poller {
-    socket: Arc<MarkedSocket>,
-    writable: ReusableBoxFuture<'static, io::Result<()>>,
-    /// `writable` has not ended yet.
-    fresh: bool,
-}
-
-impl UdpPoller for Poller {
-    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.fresh {
-            let socket = Arc::clone(&self.socket);
-            self.writable.set(writable(socket));
-            self.fresh = true;
-        }
-        let result = ready!(self.writable.poll(cx));
-        self.fresh = false;
-        Poll::Ready(result)
+        self.socket.may_fragment()
     }
 }

@@ -10,9 +10,9 @@ use hikyaku_congestion::Settings;
 use hikyaku_units::arm::{Arm, Transport};
 use tokio::time::Sleep;
 
-use super::acknowledged::{Acknowledged, Stopped};
+use super::acknowledged::Acknowledged;
 use super::keep_alive::KeepAlive;
-use super::quinn::{Counts, QuicTransport, Quinn};
+use super::quic_connection::{Counts, QuicConnection, QuicTransport};
 use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
@@ -36,14 +36,14 @@ const WATCHED: usize = 16;
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Watches a QUIC connection until all its data is acknowledged.
-pub(crate) struct QuicMeter<T = Quinn> {
+pub(crate) struct QuicMeter<T: QuicTransport = QuicConnection> {
     conn: Arc<Conn>,
     quic: T,
     packets: Arc<QuicPackets>,
     /// Settings that its congestion control was last given.
     settings: Settings,
-    acknowledged: Arc<Acknowledged>,
-    awaiting: VecDeque<(Exchange, Stopped)>,
+    acknowledged: Arc<Acknowledged<T::Stopped>>,
+    awaiting: VecDeque<(Exchange, T::Stopped)>,
     given_up: Vec<Exchange>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
@@ -66,7 +66,7 @@ impl<T: QuicTransport> QuicMeter<T> {
     pub(crate) fn new(
         conn: Arc<Conn>,
         quic: T,
-        acknowledged: Arc<Acknowledged>,
+        acknowledged: Arc<Acknowledged<T::Stopped>>,
         marks: Arc<Marks>,
         terms: Terms,
         max_idle: Duration,
@@ -137,7 +137,8 @@ impl<T: QuicTransport> QuicMeter<T> {
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while let Some((mut exchange, mut stopped)) = self.awaiting.pop_front() {
-            exchange.complete = matches!(stopped.as_mut().poll(&mut cx), Poll::Ready(Ok(None)));
+            let stopped = Pin::new(&mut stopped).poll(&mut cx);
+            exchange.complete = matches!(stopped, Poll::Ready(Ok(None)));
             self.end(&exchange, now);
         }
         self.give_up(now);
@@ -158,7 +159,8 @@ impl<T: QuicTransport> QuicMeter<T> {
         let mut any = false;
         let mut index = 0;
         while index < self.awaiting.len().min(WATCHED) {
-            let Poll::Ready(result) = self.awaiting[index].1.as_mut().poll(cx) else {
+            let stopped = Pin::new(&mut self.awaiting[index].1);
+            let Poll::Ready(result) = stopped.poll(cx) else {
                 index += 1;
                 continue;
             };

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use hikyaku_quic::Steering;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{MptcpGate, Share};
@@ -22,6 +23,10 @@ enum Took {
     Refused,
 }
 
+fn steering() -> Steering {
+    Steering::new(1, 0)
+}
+
 struct Ground {
     gate: MptcpGate,
     listener: Listener,
@@ -38,7 +43,7 @@ impl Ground {
             Ok(gate) => gate,
             Err(error) => return skip(&format!("choosing among sockets: {error}")),
         };
-        let listener = Listener::bind((address, 0).into(), true, Some(&gate)).unwrap();
+        let listener = Listener::bind((address, 0).into(), true, Some(&gate), steering()).unwrap();
         if !listener.mptcp {
             return skip("this kernel has no MPTCP");
         }
@@ -142,7 +147,7 @@ fn an_address_in_use_is_reported() {
     };
     let address = ground.listener.address;
     for gate in [Some(&ground.gate), None] {
-        let error = Listener::bind(address, true, gate).unwrap_err();
+        let error = Listener::bind(address, true, gate, steering()).unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::AddrInUse, "{error}");
     }
     assert_eq!(ground.connect(V4, Protocol::MPTCP), Took::Mptcp);

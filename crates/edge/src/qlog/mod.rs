@@ -3,7 +3,7 @@
 //! Somebody asks for the next connections of a client and reads a stream of records
 //! (draft-ietf-quic-qlog-main-schema, JSON text sequences of RFC 7464). A connection is traced from its
 //! first packet or never. While nobody asks, an accept looks at one counter, and packets cost nothing
-//! but quinn's look at an empty option.
+//! but the look at an empty option.
 
 mod pipe;
 mod recorder;
@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use hikyaku_congestion::Handle;
 use hikyaku_core::client::key::Key;
+use hikyaku_quic::Connection;
+use hikyaku_quic::proto::{QlogConfig, QlogStream};
 use hikyaku_units::{ByteSize, Timestamp};
 use parking_lot::Mutex;
-use quinn::{QlogConfig, QlogStream};
 use serde_json::json;
 
 use pipe::Feed;
@@ -145,13 +146,13 @@ impl Trace {
         Some(Self { stream, controller })
     }
 
-    /// Where quinn writes it.
+    /// Where the connection writes it.
     pub(crate) fn stream(&self) -> QlogStream {
         self.stream.clone()
     }
 
     /// Adds what the controller of `quic` does, from now on.
-    pub(crate) fn follow(self, quic: &quinn::Connection) {
+    pub(crate) fn follow(self, quic: &Connection) {
         if let Some(controller) = Handle::of(quic.congestion_state()) {
             // Nobody else sets it.
             let _ = self.controller.set(controller);

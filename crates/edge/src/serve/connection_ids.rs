@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_lc_rs::{hkdf, hmac};
-use quinn::crypto::{HandshakeTokenKey, HmacKey};
-use quinn::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
-use quinn_proto::InvalidCid;
+use hikyaku_quic::Steering;
+use hikyaku_quic::proto::crypto::{HandshakeTokenKey, HmacKey};
+use hikyaku_quic::proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
 use siphasher::sip::SipHasher24;
 
 use crate::secrets::{NoRandomness, Secrets, draw};
 
-const NONCE_LEN: usize = 8;
+/// A byte for the worker's index, and the nonce.
+const OWN_LEN: usize = 1 + 8;
 const TAG_LEN: usize = 4;
 /// Bytes of a connection id.
-pub(super) const ID_LEN: usize = NONCE_LEN + TAG_LEN;
+const ID_LEN: usize = OWN_LEN + TAG_LEN;
 /// Between two stateless resets of a socket. After a crash all its clients need one. Each is smaller
 /// than what asked for it and answers an id of our own, so that a flood of them gains nothing.
 const RESET_INTERVAL: Duration = Duration::from_micros(100);
@@ -26,31 +27,47 @@ const RESET_INTERVAL: Duration = Duration::from_micros(100);
 pub(crate) struct QuicKeys {
     reset: Arc<dyn HmacKey>,
     tokens: Arc<dyn HandshakeTokenKey>,
+    steering: Steering,
     ids: ConnectionIds,
 }
 
 impl QuicKeys {
+    /// The keys of a server whose QUIC connections are distributed among `workers`, 1 to 255.
+    ///
     /// # Errors
     /// When the system has no random numbers.
-    pub(crate) fn new(secrets: &Secrets) -> Result<Self, NoRandomness> {
+    pub(crate) fn new(secrets: &Secrets, workers: usize) -> Result<Self, NoRandomness> {
         let reset = hmac::Key::new(hmac::HMAC_SHA256, &secrets.of_quic("stateless reset"));
         let tokens = secrets.of_quic("address validation tokens");
+        let [a, b, c, d, e, f, g, h, ..] = draw()?;
+        let steering = Steering::new(workers, u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
         Ok(Self {
             reset: Arc::new(reset),
             tokens: Arc::new(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &tokens)),
+            steering,
             ids: ConnectionIds {
                 tag_key: half(secrets.of_quic("connection ids")),
                 nonce_key: half(draw()?),
                 count: Arc::default(),
+                steering,
+                worker: 0,
             },
         })
     }
 
-    /// The settings of a socket: stateless resets (RFC 9000 §10.3) that need nothing but the id of
-    /// the packet that came (§10.3.2).
-    pub(crate) fn endpoint(&self) -> EndpointConfig {
+    /// The way in which connections are distributed among the workers.
+    pub(crate) const fn steering(&self) -> Steering {
+        self.steering
+    }
+
+    /// The settings of a worker's socket: stateless resets (RFC 9000 §10.3) that need nothing but the id
+    /// of the packet that came (§10.3.2).
+    pub(crate) fn endpoint(&self, worker: usize) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::clone(&self.reset));
-        let ids = self.ids.clone();
+        let ids = ConnectionIds {
+            worker,
+            ..self.ids.clone()
+        };
         config
             .cid_generator(move || Box::new(ids.clone()))
             .min_reset_interval(RESET_INTERVAL);
@@ -70,7 +87,7 @@ fn half(secret: [u8; 32]) -> [u8; 16] {
 }
 
 /// Ids of 64 bits that look random, and 32 by which this server knows them for its own, even of a
-/// former process.
+/// former process. The byte before them leads to the worker.
 ///
 /// The reset token follows from the id, and a client knows it of its own ids. So no id may ever be given
 /// twice under one key (RFC 9000 §10.3.2), but shorter ids would repeat.
@@ -80,12 +97,14 @@ struct ConnectionIds {
     /// Of this process alone, so that it does not repeat what another has drawn.
     nonce_key: [u8; 16],
     count: Arc<AtomicU64>,
+    steering: Steering,
+    worker: usize,
 }
 
 impl ConnectionIds {
-    fn tag(&self, nonce: &[u8]) -> [u8; TAG_LEN] {
+    fn tag(&self, own: &[u8]) -> [u8; TAG_LEN] {
         let mut tag = [0; TAG_LEN];
-        tag.copy_from_slice(&sip(&self.tag_key, nonce)[..TAG_LEN]);
+        tag.copy_from_slice(&sip(&self.tag_key, own)[..TAG_LEN]);
         tag
     }
 }
@@ -95,14 +114,16 @@ impl ConnectionIdGenerator for ConnectionIds {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let nonce = sip(&self.nonce_key, &count.to_ne_bytes());
         let mut id = [0; ID_LEN];
-        id[..NONCE_LEN].copy_from_slice(&nonce);
-        id[NONCE_LEN..].copy_from_slice(&self.tag(&nonce));
+        let (own, tag) = id.split_at_mut(OWN_LEN);
+        own[1..].copy_from_slice(&nonce);
+        self.steering.stamp(own, self.worker);
+        tag.copy_from_slice(&self.tag(own));
         ConnectionId::new(&id)
     }
 
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        let (nonce, tag) = id.split_at_checked(NONCE_LEN).ok_or(InvalidCid)?;
-        (self.tag(nonce) == tag).then_some(()).ok_or(InvalidCid)
+        let (own, tag) = id.split_at_checked(OWN_LEN).ok_or(InvalidCid)?;
+        (self.tag(own) == tag).then_some(()).ok_or(InvalidCid)
     }
 
     fn cid_len(&self) -> usize {
@@ -127,7 +148,7 @@ mod tests {
     use super::*;
 
     fn ids(secrets: &Secrets) -> ConnectionIds {
-        QuicKeys::new(secrets).unwrap().ids
+        QuicKeys::new(secrets, 4).unwrap().ids
     }
 
     #[test]
@@ -146,7 +167,7 @@ mod tests {
         let stranger = ids(&Secrets::load(None).unwrap());
         let known = |id: &&ConnectionId| stranger.validate(id).is_ok();
         assert_eq!(seen.iter().filter(known).count(), 0);
-        for length in [0, 7, 8, 11] {
+        for length in [0, 8, 9, 12] {
             let short = ConnectionId::new(&[0; 20][..length]);
             assert!(now.validate(&short).is_err(), "{length} bytes");
         }

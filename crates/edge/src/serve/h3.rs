@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use hikyaku_core::client::sample::UdpEvent;
-use hikyaku_h3_quinn::{
+use hikyaku_h3_quic::{
     Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
 };
+use hikyaku_quic::proto::{ConnectionError, VarInt};
+use hikyaku_quic::{Connection, Stopped};
 use http::{Method, Request, Response, StatusCode};
 use tokio::task::JoinSet;
 
@@ -25,7 +27,7 @@ use super::turns::Slice;
 use super::{Answerer, Service, executor};
 use crate::conn::Conn;
 use crate::ledger::Ticket;
-use crate::measure::{Acknowledged, QuicMeter, Quinn};
+use crate::measure::{Acknowledged, QuicConnection, QuicMeter};
 use crate::metrics::Refusal;
 use hikyaku_content::{Body, Interim, Protocol};
 use send::{Answer, Unsent};
@@ -36,7 +38,7 @@ use whole::Answered;
 /// `complete` is set once its handshake is complete.
 pub(super) async fn serve(
     answerer: Answerer,
-    quic: quinn::Connection,
+    quic: Connection,
     complete: Arc<AtomicBool>,
 ) -> Result<(), StreamError> {
     let Answerer { conn, site } = &answerer;
@@ -50,7 +52,7 @@ pub(super) async fn serve(
     };
     let mut meter = QuicMeter::new(
         Arc::clone(&conn),
-        Quinn::from(quic.clone()),
+        QuicConnection::from(quic.clone()),
         acknowledged,
         Arc::clone(&site.marks),
         service.terms(),
@@ -59,7 +61,7 @@ pub(super) async fn serve(
     let mut requests = JoinSet::new();
     let result = run(&quic, handler, &mut requests, &mut meter, &service).await;
     // Fatal for UDP's reputation only if the client was left waiting.
-    let died = matches!(quic.close_reason(), Some(quinn::ConnectionError::TimedOut));
+    let died = matches!(quic.close_reason(), Some(ConnectionError::TimedOut));
     if died && (meter.has_unacknowledged() || conn.ledger.load().in_flight > 0) {
         conn.udp(UdpEvent::Broke);
     }
@@ -69,7 +71,7 @@ pub(super) async fn serve(
 }
 
 async fn run(
-    quic: &quinn::Connection,
+    quic: &Connection,
     handler: Handler,
     requests: &mut JoinSet<()>,
     meter: &mut QuicMeter,
@@ -173,7 +175,7 @@ fn ended(conn: &Conn, error: StreamError) -> Result<(), StreamError> {
         conn.shared.metrics.on_refusal(Refusal::Flood);
     }
     match &error {
-        StreamError::Connection(quinn::ConnectionError::ApplicationClosed(close))
+        StreamError::Connection(ConnectionError::ApplicationClosed(close))
             if close.error_code.into_inner() == Code::NoError.value() =>
         {
             Ok(())
@@ -182,8 +184,8 @@ fn ended(conn: &Conn, error: StreamError) -> Result<(), StreamError> {
     }
 }
 
-fn close(quic: &quinn::Connection, code: Code, reason: &str) {
-    let code = quinn::VarInt::from_u64(code.value()).unwrap_or(quinn::VarInt::MAX);
+fn close(quic: &Connection, code: Code, reason: &str) {
+    let code = VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX);
     quic.close(code, reason.as_bytes());
 }
 
@@ -209,7 +211,7 @@ async fn refuse(answer: Answer, error: &StreamError) {
 /// Answers the requests of a connection.
 struct Handler {
     answerer: Answerer,
-    acknowledged: Arc<Acknowledged>,
+    acknowledged: Arc<Acknowledged<Stopped>>,
     /// The handshake is, so that no request may have been replayed any more (RFC 8470).
     complete: Arc<AtomicBool>,
 }
@@ -303,7 +305,7 @@ fn request_of(head: RequestHead) -> Request<()> {
     let mut request = Request::from_parts(head.parts, ());
     let protocol = head.protocol.as_ref();
     Protocol::attach(
-        protocol.map(hikyaku_h3_quinn::Protocol::as_str),
+        protocol.map(hikyaku_h3_quic::Protocol::as_str),
         &mut request,
     );
     request

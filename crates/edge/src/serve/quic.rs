@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use hikyaku_congestion::{Factory, SEND_WINDOW};
 use hikyaku_core::client::sample::UdpEvent;
+use hikyaku_quic::proto::crypto::rustls::{HandshakeData, QuicServerConfig};
+use hikyaku_quic::proto::{ConnectionError, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use hikyaku_quic::{Connecting, Connection, Endpoint, Incoming, ZeroRttAccepted};
 use hikyaku_units::arm::{Congestion, Transport, Version};
-use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
-use quinn::{
-    Connecting, ConnectionError, Endpoint, IdleTimeout, Incoming, TransportConfig, VarInt,
-};
 use tokio_util::task::TaskTracker;
 
 use super::connection_ids::QuicKeys;
@@ -58,7 +57,7 @@ pub struct QuicError(String);
 
 /// The settings of QUIC connections.
 pub(crate) struct QuicConfig {
-    server: quinn::ServerConfig,
+    server: ServerConfig,
     max_idle: IdleTimeout,
     max_streams: VarInt,
     stream_window: VarInt,
@@ -83,7 +82,7 @@ impl QuicConfig {
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
-            server: quinn::ServerConfig::new(Arc::new(crypto), keys.tokens()),
+            server: ServerConfig::new(Arc::new(crypto), keys.tokens()),
             max_idle,
             max_streams: VarInt::from_u32(limits.streams),
             stream_window: VarInt::from_u32(limits.upload_window() / 2),
@@ -91,16 +90,12 @@ impl QuicConfig {
     }
 
     /// Settings that an endpoint needs before it knows who comes.
-    pub(crate) fn endpoint(&self) -> quinn::ServerConfig {
+    pub(crate) fn endpoint(&self) -> ServerConfig {
         self.server.clone()
     }
 
     /// The settings of a connection whose sender shall do `choice`.
-    fn of_connection(
-        &self,
-        choice: &TransportChoice,
-        trace: Option<&Trace>,
-    ) -> Arc<quinn::ServerConfig> {
+    fn of_connection(&self, choice: &TransportChoice, trace: Option<&Trace>) -> Arc<ServerConfig> {
         let mut transport = TransportConfig::default();
         transport
             .max_idle_timeout(Some(self.max_idle))
@@ -303,8 +298,8 @@ fn failed(site: &Site, remote: SocketAddr, validated: bool, error: &io::Error) {
 /// address. One that takes too long ends the connection.
 fn completion(
     answerer: &Answerer,
-    quic: &quinn::Connection,
-    early: Option<quinn::ZeroRttAccepted>,
+    quic: &Connection,
+    early: Option<ZeroRttAccepted>,
     under_way: UnderWay,
 ) -> Arc<AtomicBool> {
     let complete = Arc::new(AtomicBool::new(early.is_none()));
@@ -356,10 +351,10 @@ impl Drop for UnderWay {
 
 /// A connection that may be used.
 struct Established {
-    quic: quinn::Connection,
+    quic: Connection,
     server_name: Option<Arc<str>>,
     /// Completes with the handshake; `None` when it is complete already.
-    early: Option<quinn::ZeroRttAccepted>,
+    early: Option<ZeroRttAccepted>,
 }
 
 async fn establish(mut connecting: Connecting, service: &Service) -> io::Result<Established> {

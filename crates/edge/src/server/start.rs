@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use hikyaku_quic::Steering;
 use tokio::net::TcpListener;
 
-use super::ServerError;
 use super::in_force::{InForce, Kept};
 use super::setup::{certificate_source, load_controls, load_store, open_store, set_floor};
+use super::{ServerError, workers};
 use crate::admin;
 use crate::clients::Clients;
 use crate::clock::Clock;
@@ -44,7 +45,7 @@ impl Known {
             certificate,
             controls,
             resumption: Resumption::new(Arc::clone(&secrets.tickets)),
-            quic_keys: QuicKeys::new(&secrets)?,
+            quic_keys: QuicKeys::new(&secrets, workers::worth())?,
         };
         let in_force = InForce::new(config, &kept, None)?;
         set_floor(&kept.controls, &in_force.config.policy);
@@ -89,9 +90,13 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn bind(config: &Config, egress: Option<&Egress>) -> Result<Self, ServerError> {
+    pub(super) fn bind(
+        config: &Config,
+        egress: Option<&Egress>,
+        steering: Steering,
+    ) -> Result<Self, ServerError> {
         let gate = egress.and_then(Egress::gate);
-        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
+        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate, steering)?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 use hikyaku_units::{LossRate, Rate};
-use quinn::udp::EcnCodepoint;
+use quinn_udp::EcnCodepoint;
 use socket2::Protocol;
 
 use super::bench::Bench;

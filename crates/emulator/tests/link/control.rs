@@ -96,11 +96,11 @@ fn a_queue_marks_packets_that_can_be_marked() {
     topology.start_link(LinkPair::symmetric(config), 1).unwrap();
     let from = udp(topology.server(), SERVER_V4);
     let to = udp(topology.client(), CLIENT_V4);
-    let state = quinn::udp::UdpSocketState::new((&from).into()).unwrap();
-    let receiver = quinn::udp::UdpSocketState::new((&to).into()).unwrap();
+    let state = quinn_udp::UdpSocketState::new((&from).into()).unwrap();
+    let receiver = quinn_udp::UdpSocketState::new((&to).into()).unwrap();
     // 40 packets of 1200 B take 40 ms: the first half waits less than 20 ms.
-    for ecn in [None, Some(quinn::udp::EcnCodepoint::Ect0)] {
-        let transmit = quinn::udp::Transmit {
+    for ecn in [None, Some(quinn_udp::EcnCodepoint::Ect0)] {
+        let transmit = quinn_udp::Transmit {
             destination: to.local_addr().unwrap(),
             ecn,
             contents: &content(1_172 * 40),
@@ -111,7 +111,7 @@ fn a_queue_marks_packets_that_can_be_marked() {
         let (mut marked, mut all) = (0, 0);
         while all < 40 {
             let mut buffer = vec![0; 1 << 16];
-            let mut meta = [quinn::udp::RecvMeta::default()];
+            let mut meta = [quinn_udp::RecvMeta::default()];
             let mut slices = [std::io::IoSliceMut::new(&mut buffer)];
             let received = receiver.recv((&to).into(), &mut slices, &mut meta);
             if received.is_err() {
@@ -121,7 +121,7 @@ fn a_queue_marks_packets_that_can_be_marked() {
             let [meta] = meta;
             let datagrams = meta.len.div_ceil(meta.stride);
             all += datagrams;
-            if meta.ecn == Some(quinn::udp::EcnCodepoint::Ce) {
+            if meta.ecn == Some(quinn_udp::EcnCodepoint::Ce) {
                 marked += datagrams;
             } else {
                 assert_eq!(meta.ecn, ecn);

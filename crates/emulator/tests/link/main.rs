@@ -293,7 +293,7 @@ fn udp_super_packets_pass_unchanged() {
     const SEGMENT: usize = 1_200;
     let from = udp(topology.server(), SERVER_V4);
     let to = udp(topology.client(), CLIENT_V4);
-    let state = quinn::udp::UdpSocketState::new((&from).into()).unwrap();
+    let state = quinn_udp::UdpSocketState::new((&from).into()).unwrap();
     assert!(
         state.max_gso_segments() >= 10,
         "the kernel has UDP segmentation offload"
@@ -301,7 +301,7 @@ fn udp_super_packets_pass_unchanged() {
 
     let sent = content(SEGMENT * 9 + 300);
     for _ in 0..40 {
-        let transmit = quinn::udp::Transmit {
+        let transmit = quinn_udp::Transmit {
             destination: to.local_addr().unwrap(),
             ecn: None,
             contents: &sent,

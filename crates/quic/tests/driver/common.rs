@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hikyaku_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use hikyaku_quic::proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
-use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket, UdpSocket};
+use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// Settings of a server and of clients that trust it.
@@ -59,16 +59,12 @@ pub(crate) fn loopback(v6: bool) -> SocketAddr {
 
 /// An endpoint on a socket, driven by a task.
 pub(crate) fn endpoint(server: Option<ServerConfig>, socket: impl Socket) -> Endpoint {
-    let config = EndpointConfig::default();
-    let (endpoint, driver) = Endpoint::new(config, server, Arc::new(socket)).unwrap();
-    tokio::spawn(driver);
-    endpoint
+    Endpoint::spawn(EndpointConfig::default(), server, Arc::new(socket)).unwrap()
 }
 
 /// An endpoint on a socket of the system.
 pub(crate) fn udp(server: Option<ServerConfig>, address: SocketAddr) -> Endpoint {
-    let socket = std::net::UdpSocket::bind(address).unwrap();
-    endpoint(server, UdpSocket::new(socket).unwrap())
+    Endpoint::bind(address, server).unwrap()
 }
 
 /// A server that sends back what each stream brings, and a client of it.

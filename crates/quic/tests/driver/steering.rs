@@ -80,7 +80,7 @@ fn ids_of_clients_are_spread_and_short_packets_do_no_harm() {
 fn the_kernel_chooses_the_socket_of_the_worker() {
     for v6 in [false, true] {
         let steering = Steering::new(WORKERS, KEY);
-        let (sockets, steered) = steering.bind(loopback(v6)).unwrap();
+        let (sockets, steered) = steering.bind(loopback(v6), |_| Ok(())).unwrap();
         assert!(steered, "SO_ATTACH_REUSEPORT_CBPF is there since Linux 4.5");
         let address = sockets[0].local_addr().unwrap();
         let client = StdSocket::bind(loopback(v6)).unwrap();
@@ -111,11 +111,25 @@ fn the_kernel_chooses_the_socket_of_the_worker() {
     }
 }
 
+#[test]
+fn an_address_that_others_have_is_not_shared() {
+    for workers in [1, WORKERS] {
+        let bind = |address| Steering::new(workers, KEY).bind(address, |_| Ok(()));
+        let (sockets, _) = bind(loopback(false)).unwrap();
+        let error = bind(sockets[0].local_addr().unwrap()).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::AddrInUse,
+            "{workers} workers"
+        );
+    }
+}
+
 /// Endpoints of all workers on one address, with the kernel's steering or without.
 fn workers(steered: bool) -> (Vec<Endpoint>, crate::common::Settings, SocketAddr) {
     let steering = Steering::new(WORKERS, KEY);
     let sockets = if steered {
-        steering.bind(loopback(false)).unwrap().0
+        steering.bind(loopback(false), |_| Ok(())).unwrap().0
     } else {
         // Every datagram comes to the first socket.
         let first = StdSocket::bind(loopback(false)).unwrap();

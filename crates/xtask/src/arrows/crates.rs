@@ -20,19 +20,19 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("core", &["units"]),
     ("netsim", &["units"]),
     ("congestion", &["units"]),
-    ("h3-quinn", &["h3"]),
+    ("h3-quic", &["h3"]),
     ("content", &["h1", "h2", "h3", "tls", "units"]),
     (
         "edge",
-        &["congestion", "content", "core", "h2", "h3-quinn", "units"],
+        &["congestion", "content", "core", "h2", "h3-quic", "units"],
     ),
-    ("client", &["h3-quinn", "tls"]),
+    ("client", &["h3-quic", "tls"]),
     ("emulator", &["netsim", "units"]),
     (
         "lab",
         &["congestion", "core", "emulator", "netsim", "units"],
     ),
-    ("testkit", &["h3-quinn", "tls"]),
+    ("testkit", &["h3-quic", "tls"]),
     (
         "cli",
         &["client", "core", "edge", "emulator", "lab", "units"],

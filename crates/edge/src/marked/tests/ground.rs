@@ -15,8 +15,8 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quinn::AsyncUdpSocket;
-use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use hikyaku_quic::Socket as _;
+use hikyaku_quic::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 use socket2::{Domain, Socket, Type};
 
@@ -277,7 +277,7 @@ pub(super) struct Marked<'a> {
 }
 
 impl Marked<'_> {
-    /// Sends as quinn does.
+    /// Sends as a driver does.
     pub(super) fn send(&self, to: &Receiver, sending: &Sending) {
         let contents = vec![7; sending.length];
         let transmit = Transmit {
@@ -288,8 +288,7 @@ impl Marked<'_> {
             src_ip: sending.from,
         };
         self.runtime.block_on(async {
-            let mut poller = Arc::clone(&self.socket).create_io_poller();
-            let writable = std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx));
+            let writable = std::future::poll_fn(|cx| self.socket.poll_writable(cx));
             writable.await.unwrap();
             self.socket.try_send(&transmit).unwrap();
         });

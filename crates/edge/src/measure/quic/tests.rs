@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use hikyaku_congestion::Algorithm;
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
+use hikyaku_quic::StoppedError;
+use hikyaku_quic::proto::VarInt;
 use hikyaku_units::arm::{Congestion, Version};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -27,7 +29,11 @@ struct State {
     uncontrolled: bool,
 }
 
+type Stopped = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send>>;
+
 impl QuicTransport for Fake {
+    type Stopped = Stopped;
+
     fn count(&self) -> Counts {
         self.0.lock().counts
     }
@@ -67,19 +73,19 @@ struct Line {
     server: Server,
     conn: Arc<Conn>,
     fake: Fake,
-    acknowledged: Arc<Acknowledged>,
+    acknowledged: Arc<Acknowledged<Stopped>>,
     meter: Option<QuicMeter<Fake>>,
     watch: Watch,
 }
 
 /// Reports the acknowledgement of a stream.
-type Acknowledge = oneshot::Sender<Option<quinn::VarInt>>;
+type Acknowledge = oneshot::Sender<Option<VarInt>>;
 
 impl Line {
     fn open() -> Self {
         let server = Server::start();
         let conn = server.connection(Version::H3);
-        let (fake, acknowledged) = (Fake::default(), Arc::<Acknowledged>::default());
+        let (fake, acknowledged) = (Fake::default(), Arc::<Acknowledged<_>>::default());
         fake.0.lock().counts.snapshot = fakes::first_snapshot();
         let meter = QuicMeter::new(
             Arc::clone(&conn),
@@ -146,7 +152,7 @@ async fn a_response_ends_when_its_stream_is_acknowledged() {
     line.run(100).await;
     assert_eq!(line.ended(), [(true, 100)], "the second first");
     assert!(line.meter.as_ref().unwrap().has_unacknowledged());
-    first.send(Some(quinn::VarInt::from_u32(0x10c))).unwrap();
+    first.send(Some(VarInt::from_u32(0x10c))).unwrap();
     line.run(100).await;
     assert_eq!(line.ended(), [(false, 200)], "stopped by the client");
     assert!(!line.meter.as_ref().unwrap().has_unacknowledged());

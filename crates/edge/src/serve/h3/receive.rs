@@ -1,6 +1,6 @@
 //! Request bodies.
 
-use hikyaku_h3_quinn::{Receiving, RequestHead, StreamError};
+use hikyaku_h3_quic::{Receiving, RequestHead, StreamError};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{Acknowledged, Code, RequestHead, Sending, StreamError};
+use hikyaku_h3_quic::{Acknowledged, Code, RequestHead, Sending, StreamError};
 use http::{HeaderMap, Method, Response, StatusCode, header, response};
 use http_body::{Body as _, Frame};
 

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hikyaku_quic::Connection;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -21,7 +22,7 @@ pub(super) enum Step {
 /// The steps of a graceful stop, in their time.
 pub(super) struct Stopping {
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    quic: quinn::Connection,
+    quic: Connection,
     timer: Option<Pin<Box<Sleep>>>,
     refused: bool,
 }
@@ -30,7 +31,7 @@ pub(super) struct Stopping {
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Stopping {
-    pub(super) fn new(stop: CancellationToken, quic: quinn::Connection) -> Self {
+    pub(super) fn new(stop: CancellationToken, quic: Connection) -> Self {
         Self {
             stop: Box::pin(stop.cancelled_owned()),
             quic,

@@ -4,7 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use hikyaku_h3_quinn::{Prepared, Request as Incoming, RequestHead, Sending, StreamError};
+use hikyaku_h3_quic::{
+    Acknowledged, Prepared, Request as Incoming, RequestHead, Sending, StreamError,
+};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header, response};
 
 use super::super::executor::Waiting;
@@ -12,7 +14,6 @@ use super::super::head::date;
 use super::super::whole::SERVER;
 use super::Handler;
 use crate::ledger::Ticket;
-use crate::measure::Stopped;
 use hikyaku_content::WholeFile;
 
 /// How far a request has been answered.
@@ -91,7 +92,7 @@ impl Handler {
 
     fn sent_whole(
         &self,
-        sent: Result<Stopped, StreamError>,
+        sent: Result<Acknowledged, StreamError>,
         sending: &Sending<response::Parts>,
         ticket: Ticket,
     ) {

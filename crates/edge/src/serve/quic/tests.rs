@@ -4,9 +4,9 @@ mod udp;
 
 use std::net::IpAddr;
 
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
+use hikyaku_quic::proto::{ClientConfig, EndpointConfig};
 use hikyaku_testkit::client::tls_config;
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, EndpointConfig, TokioRuntime};
 
 use super::*;
 use crate::clock;
@@ -29,16 +29,12 @@ impl Edge {
         let network = Arc::<Network>::default();
         let local: SocketAddr = LOCAL.parse().unwrap();
         let (_, tls, secrets) = fakes::tls();
-        let keys = QuicKeys::new(&secrets).unwrap();
+        let keys = QuicKeys::new(&secrets, 1).unwrap();
         let service = server.site.service_full();
         let config = QuicConfig::new(tls, &keys, None, &service.limits, &service.timeouts);
         let config = part(&in_force(config.unwrap()));
-        let endpoint = Endpoint::new_with_abstract_socket(
-            keys.endpoint(),
-            Some(config.load().endpoint()),
-            network.bind(local),
-            Arc::new(TokioRuntime),
-        );
+        let server_config = Some(config.load().endpoint());
+        let endpoint = Endpoint::spawn(keys.endpoint(0), server_config, network.bind(local));
         let handshakes = Arc::<AtomicUsize>::default();
         let listener = QuicListener {
             endpoint: endpoint.unwrap(),
@@ -59,17 +55,12 @@ impl Edge {
 
     /// A client at `address` that offers `alpn`, and begins a handshake.
     fn connect(&self, address: &str, alpn: &str) -> (Endpoint, Connecting) {
-        let endpoint = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
-            None,
-            self.network.bind(address.parse().unwrap()),
-            Arc::new(TokioRuntime),
-        );
-        let endpoint = endpoint.unwrap();
+        let socket = self.network.bind(address.parse().unwrap());
+        let endpoint = Endpoint::spawn(EndpointConfig::default(), None, socket).unwrap();
         let crypto = QuicClientConfig::try_from(tls_config(&[alpn])).unwrap();
-        let config = quinn::ClientConfig::new(Arc::new(crypto));
+        let config = ClientConfig::new(Arc::new(crypto));
         let to = LOCAL.parse().unwrap();
-        let connecting = endpoint.connect_with(config, to, "a.example").unwrap();
+        let connecting = endpoint.connect(config, to, "a.example").unwrap();
         (endpoint, connecting)
     }
 

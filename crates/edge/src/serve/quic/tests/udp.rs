@@ -3,13 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use hikyaku_quic::udp::{RecvMeta, Transmit};
 use parking_lot::Mutex;
-use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::sync::mpsc;
 
 /// A datagram and its sender.
@@ -27,7 +25,7 @@ struct State {
 }
 
 impl Network {
-    pub(super) fn bind(self: &Arc<Self>, local: SocketAddr) -> Arc<dyn AsyncUdpSocket> {
+    pub(super) fn bind(self: &Arc<Self>, local: SocketAddr) -> Arc<dyn hikyaku_quic::Socket> {
         let (sender, inbox) = mpsc::unbounded_channel();
         self.0.lock().sockets.insert(local, sender);
         Arc::new(Socket {
@@ -59,9 +57,9 @@ struct Socket {
     inbox: Mutex<mpsc::UnboundedReceiver<Datagram>>,
 }
 
-impl AsyncUdpSocket for Socket {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Writable)
+impl hikyaku_quic::Socket for Socket {
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
@@ -100,14 +98,5 @@ impl AsyncUdpSocket for Socket {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.local)
-    }
-}
-
-#[derive(Debug)]
-struct Writable;
-
-impl UdpPoller for Writable {
-    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
-use hikyaku_h3_quinn::{
+use hikyaku_h3_quic::{
     Client, Code, Config, Receiving, Request as Incoming, RequestHead, Sending, Server, StreamError,
 };
+use hikyaku_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use hikyaku_quic::proto::{ClientConfig, ConnectionError, ServerConfig, TransportConfig, VarInt};
+use hikyaku_quic::{Connection, Endpoint};
 use http::{HeaderMap, Request, StatusCode, response};
 use http_body_util::BodyExt;
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// Endpoints of a server, and of a client with this connection window in bytes.
-fn endpoints(window: u32) -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
+fn endpoints(window: u32) -> (Endpoint, Endpoint, ClientConfig) {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -28,10 +30,9 @@ fn endpoints(window: u32) -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
         .with_single_cert(vec![certified.cert.der().clone()], key.into())
         .unwrap();
     tls.alpn_protocols = vec![b"h3".to_vec()];
-    let server =
-        quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    let server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     let any = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-    let server = quinn::Endpoint::server(server, any).unwrap();
+    let server = Endpoint::bind(any, Some(server)).unwrap();
 
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certified.cert.der().clone()).unwrap();
@@ -41,18 +42,16 @@ fn endpoints(window: u32) -> (quinn::Endpoint, quinn::Endpoint, SocketAddr) {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
-    let mut client = quinn::Endpoint::client(any).unwrap();
-    let mut transport = quinn::TransportConfig::default();
+    let client = Endpoint::bind(any, None).unwrap();
+    let mut transport = TransportConfig::default();
     transport.receive_window(window.into());
-    let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
     config.transport_config(Arc::new(transport));
-    client.set_default_client_config(config);
-    let address = server.local_addr().unwrap();
-    (server, client, address)
+    (server, client, config)
 }
 
 /// Serves one connection, every request by `answer`, and connects to it.
-async fn connect<F, Fut>(answer: F) -> (Client, quinn::Connection)
+async fn connect<F, Fut>(answer: F) -> (Client, Connection)
 where
     F: Fn(Incoming) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + Send + 'static,
@@ -60,21 +59,24 @@ where
     connect_with(1 << 20, answer).await
 }
 
-async fn connect_with<F, Fut>(window: u32, answer: F) -> (Client, quinn::Connection)
+async fn connect_with<F, Fut>(window: u32, answer: F) -> (Client, Connection)
 where
     F: Fn(Incoming) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let (server, client, address) = endpoints(window);
+    let (server, client, config) = endpoints(window);
+    let address = server.local_addr();
     tokio::spawn(async move {
-        let quic = server.accept().await.unwrap().await.unwrap();
+        let quic = server.accept().await.unwrap().accept().unwrap();
+        let quic = quic.await.unwrap();
         let mut http = Server::new(quic, Config::default());
         while let Ok(request) = poll_fn(|cx| http.poll_accept(cx)).await {
             tokio::spawn(answer(request));
         }
         server.wait_idle().await;
     });
-    let quic = client.connect(address, "localhost").unwrap().await.unwrap();
+    let connecting = client.connect(config, address, "localhost").unwrap();
+    let quic = connecting.await.unwrap();
     let (client, driver) = Client::new(quic.clone(), Config::default());
     tokio::spawn(driver);
     (client, quic)
@@ -216,7 +218,7 @@ async fn more_cancelled_requests_than_anybody_needs_end_the_connection() {
             Err(_) => break,
         }
     }
-    let quinn::ConnectionError::ApplicationClosed(close) = quic.closed().await else {
+    let ConnectionError::ApplicationClosed(close) = quic.closed().await else {
         panic!("not closed");
     };
     assert_eq!(close.error_code.into_inner(), Code::ExcessiveLoad.value());
@@ -282,9 +284,6 @@ async fn an_endless_header_section_is_refused() {
     let answer = receive.read_to_end(1000).await.unwrap();
     assert_eq!(answer[0], 1, "HEADERS: {answer:?}");
     let stopped = send.stopped().await.unwrap();
-    assert_eq!(
-        stopped.map(quinn::VarInt::into_inner),
-        Some(Code::NoError.value())
-    );
+    assert_eq!(stopped.map(VarInt::into_inner), Some(Code::NoError.value()));
     expect_service(&client).await;
 }

@@ -11,12 +11,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::task::AtomicWaker;
 use hikyaku_h3::connection::{Connection, End};
 use hikyaku_h3::error::{Code, Error};
+use hikyaku_quic::proto::{StreamId, VarInt};
 use parking_lot::{Mutex, MutexGuard};
-use quinn::VarInt;
 
 /// A connection, shared by its driver and its streams.
 pub(crate) struct Shared {
-    pub(crate) quic: quinn::Connection,
+    pub(crate) quic: hikyaku_quic::Connection,
     http: Mutex<State>,
     /// Wakes the driver of unidirectional streams.
     pub(crate) driver: AtomicWaker,
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(quic: quinn::Connection, http: Connection) -> Arc<Self> {
+    pub(crate) fn new(quic: hikyaku_quic::Connection, http: Connection) -> Arc<Self> {
         Arc::new(Self {
             quic,
             http: Mutex::new(State {
@@ -197,6 +197,6 @@ pub(crate) fn varint(code: u64) -> VarInt {
 }
 
 /// A stream's identifier as a number (RFC 9000 §2.1).
-pub(crate) fn number(id: quinn::StreamId) -> u64 {
+pub(crate) fn number(id: StreamId) -> u64 {
     VarInt::from(id).into_inner()
 }

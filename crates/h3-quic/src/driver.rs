@@ -1,15 +1,13 @@
-//! The bytes of unidirectional streams, moved between the engine and quinn.
+//! The bytes of unidirectional streams, moved between the engine and QUIC.
 
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::stream::{self, Stream};
 use hikyaku_h3::connection::{Event, Incoming};
 use hikyaku_h3::error::Error;
-use quinn::{ConnectionError, ReadError, RecvStream};
+use hikyaku_quic::{ReadError, RecvStream};
 
 use crate::error::StreamError;
 use crate::outlet::{Ended, Outlets};
@@ -18,25 +16,18 @@ use crate::shared::{Shared, number, varint};
 /// Bytes taken from a unidirectional stream at once.
 const MAX_READ: usize = 16 * 1024;
 
-type Accepting = Pin<Box<dyn Stream<Item = Result<RecvStream, ConnectionError>> + Send + Sync>>;
-
 /// The driver of the control and QPACK streams.
 pub(crate) struct Unidirectional {
     shared: Arc<Shared>,
-    accepting: Accepting,
     incoming: Vec<RecvStream>,
     outlets: Outlets,
 }
 
 impl Unidirectional {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let quic = shared.quic.clone();
-        let accepting =
-            stream::unfold(quic, |quic| async { Some((quic.accept_uni().await, quic)) });
         Self {
-            accepting: Box::pin(accepting),
             incoming: Vec::new(),
-            outlets: Outlets::new(shared.quic.clone()),
+            outlets: Outlets::default(),
             shared,
         }
     }
@@ -71,10 +62,10 @@ impl Unidirectional {
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<StreamError> {
         loop {
-            match self.accepting.as_mut().poll_next(cx) {
-                Poll::Ready(Some(Ok(stream))) => self.incoming.push(stream),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(error.into()),
-                Poll::Ready(None) | Poll::Pending => break,
+            match self.shared.quic.poll_accept_uni(cx) {
+                Poll::Ready(Ok(stream)) => self.incoming.push(stream),
+                Poll::Ready(Err(error)) => return Poll::Ready(error.into()),
+                Poll::Pending => break,
             }
         }
         let mut index = 0;
@@ -97,13 +88,8 @@ impl Unidirectional {
         let stream = &mut self.incoming[index];
         let id = number(stream.id());
         loop {
-            let read = {
-                // Cancel-safe: while it is pending, no byte is taken.
-                let read = pin!(stream.read_chunk(MAX_READ, true));
-                match read.poll(cx) {
-                    Poll::Ready(read) => read,
-                    Poll::Pending => return Ok(true),
-                }
+            let Poll::Ready(read) = stream.poll_read_chunk(cx, MAX_READ, true) else {
+                return Ok(true);
             };
             let ended = !matches!(read, Ok(Some(_)));
             let received = match read {

@@ -1,17 +1,21 @@
-//! Questions that the meter of a QUIC connection asks of quinn, and the settings it makes there.
+//! Questions that the meter of a QUIC connection asks of it, and the settings it makes there.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use hikyaku_congestion::{Handle, Settings};
+use hikyaku_quic::proto::VarInt;
+use hikyaku_quic::{Connection, Stopped, StoppedError};
 use hikyaku_units::Rate;
-use quinn::VarInt;
 
 use crate::clock;
 use crate::transport::{Flight, Snapshot};
 
 /// A QUIC connection, as its meter knows it.
 pub(crate) trait QuicTransport {
+    /// Resolves when the client has acknowledged a stream to its end, or stopped it with a code.
+    type Stopped: Future<Output = Result<Option<VarInt>, StoppedError>> + Unpin;
+
     /// Counts so far; the delivery rate is the highest since the last call.
     fn count(&self) -> Counts;
 
@@ -50,14 +54,14 @@ pub(crate) struct Counts {
     pub(crate) datagrams: u64,
 }
 
-/// A connection of quinn's.
-pub(crate) struct Quinn {
-    connection: quinn::Connection,
+/// A connection, with its congestion control where that is ours.
+pub(crate) struct QuicConnection {
+    connection: Connection,
     controller: Option<Handle>,
 }
 
-impl From<quinn::Connection> for Quinn {
-    fn from(connection: quinn::Connection) -> Self {
+impl From<Connection> for QuicConnection {
+    fn from(connection: Connection) -> Self {
         Self {
             controller: Handle::of(connection.congestion_state()),
             connection,
@@ -65,7 +69,9 @@ impl From<quinn::Connection> for Quinn {
     }
 }
 
-impl QuicTransport for Quinn {
+impl QuicTransport for QuicConnection {
+    type Stopped = Stopped;
+
     fn count(&self) -> Counts {
         let stats = self.connection.stats();
         let path = stats.path;

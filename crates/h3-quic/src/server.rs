@@ -1,15 +1,13 @@
 //! A server's side of a connection.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::stream::{self, Stream};
 use hikyaku_h3::connection::{Config, Connection, Shutdown};
 use hikyaku_h3::error::Code;
 use hikyaku_h3::message::RequestHead;
+use hikyaku_quic::{RecvStream, SendStream};
 use http::response;
-use quinn::ConnectionError;
 
 use crate::driver::Unidirectional;
 use crate::error::StreamError;
@@ -17,14 +15,10 @@ use crate::receiving::Receiving;
 use crate::sending::Sending;
 use crate::shared::{Exchange, Shared, number, varint};
 
-type Pair = (quinn::SendStream, quinn::RecvStream);
-type Accepting = Pin<Box<dyn Stream<Item = Result<Pair, ConnectionError>> + Send + Sync>>;
-
 /// A server's side of a connection.
 pub struct Server {
     shared: Arc<Shared>,
     unidirectional: Unidirectional,
-    accepting: Accepting,
     /// The control streams' bytes have been moved since the last pause.
     has_moved: bool,
 }
@@ -39,15 +33,10 @@ pub struct Request {
 
 impl Server {
     /// Begins HTTP/3 on `quic`.
-    pub fn new(quic: quinn::Connection, config: Config) -> Self {
-        // quinn's futures forget their wakers when dropped, and so are kept in a stream.
-        let accepting = stream::unfold(quic.clone(), |quic| async {
-            Some((quic.accept_bi().await, quic))
-        });
+    pub fn new(quic: hikyaku_quic::Connection, config: Config) -> Self {
         let shared = Shared::new(quic, Connection::server(config));
         Self {
             unidirectional: Unidirectional::new(Arc::clone(&shared)),
-            accepting: Box::pin(accepting),
             shared,
             has_moved: false,
         }
@@ -67,15 +56,14 @@ impl Server {
                 return Poll::Ready(Err(error));
             }
             self.has_moved = true;
-            match self.accepting.as_mut().poll_next(cx) {
-                Poll::Ready(Some(Ok(pair))) => {
-                    if let Some(request) = self.accept(pair)? {
+            match self.shared.quic.poll_accept_bi(cx) {
+                Poll::Ready(Ok((send, recv))) => {
+                    if let Some(request) = self.accept(send, recv)? {
                         return Poll::Ready(Ok(request));
                     }
                 }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
-                // Unfolding never ends.
-                Poll::Ready(None) | Poll::Pending => break,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => break,
             }
         }
         self.has_moved = false;
@@ -93,7 +81,11 @@ impl Server {
         self.shared.http().shutdown(step);
     }
 
-    fn accept(&self, (mut send, mut recv): Pair) -> Result<Option<Request>, StreamError> {
+    fn accept(
+        &self,
+        mut send: SendStream,
+        mut recv: RecvStream,
+    ) -> Result<Option<Request>, StreamError> {
         let id = number(send.id());
         let accepted = self.shared.http().accept(id);
         let Some((reader, writer)) = self.shared.check(accepted)? else {

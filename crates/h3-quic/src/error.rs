@@ -2,7 +2,8 @@
 
 use hikyaku_h3::error::{Code, Error};
 use hikyaku_h3::stream::Unsent;
-use quinn::{ConnectionError, ReadError, WriteError};
+use hikyaku_quic::proto::ConnectionError;
+use hikyaku_quic::{ReadError, WriteError};
 
 /// Why a message was not received or sent to its end.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The receiving side of a request's stream.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use hikyaku_h3::error::Code;
 use hikyaku_h3::message::Head;
 use hikyaku_h3::stream::{Read, Reader};
+use hikyaku_quic::RecvStream;
 use http_body::{Body, Frame, SizeHint};
-use quinn::RecvStream;
 
 use crate::error::StreamError;
 use crate::shared::{Exchange, Shared, varint};
@@ -128,12 +128,7 @@ impl<H: Head> Receiving<H> {
 
     /// Takes the stream's next chunk.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
-        let read = {
-            // Cancel-safe: while it is pending, no byte is taken.
-            let read = pin!(self.stream.read_chunk(MAX_READ, true));
-            ready!(read.poll(cx))
-        };
-        match read {
+        match ready!(self.stream.poll_read_chunk(cx, MAX_READ, true)) {
             Ok(Some(chunk)) => self.reader.receive(chunk.bytes, false),
             Ok(None) => {
                 self.over = true;

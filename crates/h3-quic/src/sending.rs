@@ -1,7 +1,7 @@
 //! The sending side of a request's stream.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -11,15 +11,14 @@ use hikyaku_h3::error::Code;
 use hikyaku_h3::message::{Prepared, RequestHead};
 use hikyaku_h3::priority::Priority;
 use hikyaku_h3::stream::Writer;
+use hikyaku_quic::{SendStream, Stopped};
 use http::{HeaderMap, Method, StatusCode, response};
-use quinn::{SendStream, StoppedError, VarInt};
 
 use crate::error::StreamError;
 use crate::shared::{Exchange, Shared, varint};
 
 /// Resolves when the peer has acknowledged a stream to its end, or stopped it with a code.
-pub type Acknowledged =
-    Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
+pub type Acknowledged = Stopped;
 
 /// A message that is sent: head, content, trailers, end.
 ///
@@ -112,12 +111,8 @@ impl<H> Sending<H> {
                 self.pending[0] = self.out.split().freeze();
                 continue;
             }
-            let write = {
-                // Cancel-safe: while it is pending, no byte is written.
-                let write = pin!(self.stream.write_chunks(&mut self.pending[written..]));
-                ready!(write.poll(cx))
-            };
-            if let Err(error) = write {
+            let unwritten = &mut self.pending[written..];
+            if let Err(error) = ready!(self.stream.poll_write_chunks(cx, unwritten)) {
                 let error = StreamError::from(error);
                 if error.is_of_peer() {
                     self.exchange.cancelled();
@@ -130,10 +125,8 @@ impl<H> Sending<H> {
     /// Ready when the peer wants no more of the message, or is gone.
     pub fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = &self.stream;
-        let stopped = self
-            .stopped
-            .get_or_insert_with(|| Box::pin(stream.stopped()));
-        if let Ok(Some(_)) = ready!(stopped.as_mut().poll(cx)) {
+        let stopped = self.stopped.get_or_insert_with(|| stream.stopped());
+        if let Ok(Some(_)) = ready!(Pin::new(stopped).poll(cx)) {
             self.exchange.cancelled();
         }
         Poll::Ready(())
@@ -156,7 +149,7 @@ impl<H> Sending<H> {
         ready!(self.poll_flush(cx))?;
         self.stream.finish().map_err(|_| StreamError::Closed)?;
         self.reset = None;
-        Poll::Ready(Ok(Box::pin(self.stream.stopped())))
+        Poll::Ready(Ok(self.stream.stopped()))
     }
 
     /// Gives the message up, and resets the stream with `code`.
