@@ -37,6 +37,11 @@ pub(crate) struct Exchange {
     pub(crate) complete: bool,
 }
 
+/// Exchanges in boxes: they are passed on several times, and room for some would take a kilobyte of each
+/// idle connection.
+#[expect(clippy::vec_box, reason = "as above")]
+pub(crate) type Exchanges = Vec<Box<Exchange>>;
+
 impl Exchange {
     pub(crate) fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
@@ -88,7 +93,7 @@ struct State {
     busy_since: Option<Instant>,
     starving_since: Option<Instant>,
     starved: Duration,
-    written: Vec<Exchange>,
+    written: Exchanges,
 }
 
 /// The exchanges under way on a connection.
@@ -149,7 +154,7 @@ impl Ledger {
         drop(state);
         Ticket {
             ledger: Arc::clone(self),
-            exchange: Some(exchange),
+            exchange: Some(Box::new(exchange)),
             waiting: true,
             outstanding: None,
         }
@@ -194,7 +199,7 @@ impl Ledger {
 
     /// Moves the exchanges that the transport has to `into`, and returns the load that is still under
     /// way. The meter is woken at the next change.
-    pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Vec<Exchange>) -> Load {
+    pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Exchanges) -> Load {
         self.meter.register(cx.waker());
         let mut state = self.state.lock();
         into.append(&mut state.written);
@@ -207,7 +212,7 @@ impl Ledger {
     }
 
     /// Waits until nothing is under way, moving what ends to `into`.
-    pub(crate) async fn drained(&self, into: &mut Vec<Exchange>) {
+    pub(crate) async fn drained(&self, into: &mut Exchanges) {
         poll_fn(|cx| match self.take(cx, into).in_flight {
             0 => Poll::Ready(()),
             _ => Poll::Pending,
@@ -216,7 +221,7 @@ impl Ledger {
     }
 
     /// Closes an exchange; it is left to the meter unless that has it already.
-    fn close(&self, exchange: Option<Exchange>, waiting: bool) {
+    fn close(&self, exchange: Option<Box<Exchange>>, waiting: bool) {
         let mut state = self.state.lock();
         state.load.in_flight -= 1;
         state.load.waiting -= usize::from(waiting);
@@ -263,7 +268,7 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     ledger: Arc<Ledger>,
-    exchange: Option<Exchange>,
+    exchange: Option<Box<Exchange>>,
     /// For content, rather than for the client to take it.
     waiting: bool,
     /// Where there are egress paths.
@@ -341,7 +346,7 @@ impl Ticket {
 
     /// As [`Ticket::complete`], but gives the exchange to `hand_over`, which leaves it to
     /// the meter together with what resolves at its acknowledgement.
-    pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Exchange)) {
+    pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Box<Exchange>)) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.complete = true;
             exchange.written = clock::now();

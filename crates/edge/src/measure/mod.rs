@@ -26,7 +26,7 @@ mod tracked;
 mod watcher;
 
 pub(crate) use self::quic_connection::QuicConnection;
-use crate::ledger::{Exchange, Ledger, Load, Ticket};
+use crate::ledger::{Exchange, Exchanges, Ledger, Load, Ticket};
 use crate::transport::{Flight, Snapshot};
 pub(crate) use acknowledged::Acknowledged;
 pub(crate) use io::{MeteredIo, Socket};

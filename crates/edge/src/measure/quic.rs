@@ -17,7 +17,7 @@ use super::report::Reporter;
 use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
 use super::watcher::{Watcher, report};
-use super::{Exchange, Load, Patience, Snapshot, Terms};
+use super::{Exchange, Exchanges, Load, Patience, Snapshot, Terms};
 use crate::clock;
 use crate::conn::Conn;
 use crate::marked::{Marks, Packets, QuicPackets};
@@ -43,8 +43,8 @@ pub(crate) struct QuicMeter<T: QuicTransport = QuicConnection> {
     /// Settings that its congestion control was last given.
     settings: Settings,
     acknowledged: Arc<Acknowledged<T::Stopped>>,
-    awaiting: VecDeque<(Exchange, T::Stopped)>,
-    given_up: Vec<Exchange>,
+    awaiting: VecDeque<(Box<Exchange>, T::Stopped)>,
+    given_up: Exchanges,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     snapshot: Snapshot,

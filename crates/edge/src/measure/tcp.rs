@@ -16,7 +16,8 @@ use super::subflows::{SubflowFlight, SubflowWatcher};
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::{Watcher, report};
 use super::{
-    Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport, Terms,
+    Departed, Exchange, Exchanges, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport,
+    Terms,
 };
 use crate::clock;
 use crate::conn::Conn;
@@ -42,10 +43,10 @@ pub(crate) struct TcpMeter<T = Socket> {
     conn: Arc<Conn>,
     socket: Arc<T>,
     /// Exchanges by the stream offset at which they are acknowledged whole.
-    awaiting: VecDeque<(u64, Exchange)>,
+    awaiting: VecDeque<(u64, Box<Exchange>)>,
     /// Some of these offsets are upper bounds, since the socket was full.
     estimated: bool,
-    arrived: Vec<Exchange>,
+    arrived: Exchanges,
     load: Load,
     content: ContentEnd,
     patience: Patience,
@@ -357,6 +358,11 @@ impl<T: TcpTransport + 'static> TcpMeter<T> {
     /// The socket that it watches.
     pub(crate) const fn socket(&self) -> &Arc<T> {
         &self.socket
+    }
+
+    /// The smoothed round-trip time at the last look.
+    pub(crate) const fn srtt(&self) -> Duration {
+        self.snapshot.srtt
     }
 
     /// Whether the client has taken too little of what there is to send.
