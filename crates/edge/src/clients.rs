@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hikyaku_core::bounded::{Change, TableConfig};
 use hikyaku_core::client::key::{Key, stripe_of};
@@ -23,13 +24,16 @@ use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_units::{Rate, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::part::Part;
 use crate::seed::{SEED, random};
 use crate::transport::TransportChoice;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
 const STRIPES: usize = 256;
+
+/// Age above which a decision from before a handshake is not that of its connection.
+const EARLY_AGE: Duration = Duration::from_secs(1);
 
 /// The estimates and decisions of all clients.
 #[derive(Debug)]
@@ -42,6 +46,17 @@ pub(crate) struct Clients {
     clock: Clock,
     /// Keys that were forgotten, and that the store has not heard of yet; `None` without a store.
     forgotten: Option<Mutex<Vec<Key>>>,
+}
+
+/// A decision that was made before a connection's handshake.
+#[derive(Debug)]
+pub(crate) struct Early {
+    /// Settings of its sender.
+    pub(crate) choice: TransportChoice,
+    decision: Decision,
+    /// Of the client, before it was made.
+    epoch: u64,
+    at: Instant,
 }
 
 /// Policy and model that decisions are made by.
@@ -138,15 +153,36 @@ impl Clients {
 
     /// Settings for the sender of a client's next connection over `transport`.
     pub(crate) fn transport(&self, client: IpAddr, transport: Transport) -> TransportChoice {
+        self.early(client, transport).choice
+    }
+
+    /// Decision for a client's next connection over `transport`, without keeping it.
+    pub(crate) fn early(&self, client: IpAddr, transport: Transport) -> Early {
+        let epoch = self.epoch(client);
         let now = self.clock.now();
         let rules = self.rules.load();
         let knowledge = self.table(client, &rules).knowledge(client);
         let decision = rules.decide(&knowledge.view(now, &rules.policy), now);
-        TransportChoice {
+        let choice = TransportChoice {
             congestion: decision.congestion.get(transport).congestion,
             min_cwnd: rules.policy.min_cwnd.bytes(),
             known: knowledge.saved_path(transport, now, &rules.policy),
+        };
+        Early {
+            choice,
+            decision,
+            epoch,
+            at: clock::now(),
         }
+    }
+
+    /// Keeps a decision that was made before a handshake, if nothing has outdated it since, or decides.
+    pub(crate) fn decide_after(&self, client: IpAddr, early: &Early) -> Decision {
+        if clock::since(early.at) > EARLY_AGE || early.epoch != self.epoch(client) {
+            return self.decide(client);
+        }
+        self.observe(client, &Observation::Decided(early.decision.decided()));
+        early.decision
     }
 
     /// Bytes below which no window falls.

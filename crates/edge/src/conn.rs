@@ -3,16 +3,16 @@
 mod choice;
 mod entry;
 mod follower;
+mod renewal;
 mod route;
 
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::client::sample::{Observation, UdpEvent};
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::page::Connections;
 use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
@@ -20,8 +20,9 @@ use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::budget::Account;
+use crate::clients::Early;
 use crate::clock;
-use crate::egress::{ConnRoute, Reroute};
+use crate::egress::ConnRoute;
 use crate::events::Event;
 use crate::experiments::Experiments;
 use crate::ledger::{Exchange, Ledger};
@@ -35,10 +36,6 @@ use crate::transport::{Snapshot, TransportChoice};
 use crate::uploads::{FIRST_WINDOW, UploadWindow};
 use choice::Choice;
 use hikyaku_content::Peer;
-
-/// Age above which a request has the decision taken anew. Other connections of the client, or of its
-/// neighbours, may have brought samples and outcomes since.
-const DECISION_AGE: Duration = Duration::from_secs(1);
 
 /// A connection whose handshake is complete.
 pub(crate) struct Opening {
@@ -63,6 +60,8 @@ pub(crate) struct Conn {
     pub(crate) uploads: Arc<UploadWindow>,
     opened: Instant,
     choice: ArcSwap<Choice>,
+    /// Something was learnt since the decision.
+    learnt: AtomicBool,
     /// The congestion control in use, by its place in [`Congestion::ALL`].
     congestion: AtomicU8,
     /// Requests when HTTP/3 was first advertised, plus one; 0 before.
@@ -88,13 +87,25 @@ impl Conn {
     /// Opens the account of a connection, and decides. Unless the client's address is validated, nothing
     /// is learnt until [`Conn::validate`].
     pub(crate) fn open(shared: Arc<Shared>, opening: Opening) -> Arc<Self> {
-        let version = opening.peer.version;
         let remote = opening.peer.remote.ip();
         let epoch = shared.clients.epoch(remote);
         let decision = match opening.validated {
             true => shared.clients.decide(remote),
             false => shared.clients.preview(remote),
         };
+        Self::with(shared, opening, decision, epoch)
+    }
+
+    /// Opens the account of a connection that was decided about before its handshake.
+    pub(crate) fn open_decided(shared: Arc<Shared>, opening: Opening, early: &Early) -> Arc<Self> {
+        let remote = opening.peer.remote.ip();
+        let epoch = shared.clients.epoch(remote);
+        let decision = shared.clients.decide_after(remote, early);
+        Self::with(shared, opening, decision, epoch)
+    }
+
+    fn with(shared: Arc<Shared>, opening: Opening, decision: Decision, epoch: u64) -> Arc<Self> {
+        let version = opening.peer.version;
         let Memory { account, uploads } = opening.memory;
         let ledger = match shared.egress {
             Some(_) => Ledger::watched(),
@@ -113,6 +124,7 @@ impl Conn {
         let conn = Arc::new(Self {
             uploads: Arc::new(UploadWindow::new(uploads, max_window)),
             choice: ArcSwap::from_pointee(choice),
+            learnt: AtomicBool::new(false),
             congestion: AtomicU8::new(opening.congestion as u8),
             peer: opening.peer,
             ledger,
@@ -181,9 +193,7 @@ impl Conn {
 
     /// Over how many connections pages are spread for the client now.
     pub(crate) fn connections(&self) -> Connections {
-        if self.is_outdated() {
-            self.decide();
-        }
+        self.renew();
         let available = self.shared.available_connections();
         let decision = self.decision();
         let clients = &self.shared.clients;
@@ -233,9 +243,7 @@ impl Conn {
 
     /// The `Alt-Svc` of the next response, by the decision.
     pub(crate) fn alt_svc(&self) -> Option<HeaderValue> {
-        if self.is_outdated() {
-            self.decide();
-        }
+        self.renew();
         let choice = self.choice.load();
         self.shared.metrics.on_alt_svc(choice.action);
         self.on_alt_svc(choice.action);
@@ -270,34 +278,6 @@ impl Conn {
         HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
     }
 
-    /// Learns from observations of this connection, each with the time it was made in, and decides anew if
-    /// there are any.
-    pub(crate) fn observe(
-        &self,
-        observations: impl Iterator<Item = (Observation, Range<Instant>)>,
-    ) {
-        if !self.is_validated() {
-            return;
-        }
-        // In an experiment with the route, load times say nothing of versions. Asked for outcomes alone,
-        // which are few: the answer takes the route's lock.
-        let tried_route = |during: &Range<Instant>| {
-            let route = self.route.as_ref();
-            route.is_some_and(|route| route.was_experiment(during))
-        };
-        let counts = |(it, during): &(Observation, Range<Instant>)| {
-            !(matches!(it, Observation::Outcome(_)) && tried_route(during))
-        };
-        let mut any = false;
-        for (observation, _) in observations.filter(counts) {
-            self.shared.clients.observe(self.client(), &observation);
-            any = true;
-        }
-        if any {
-            self.decide();
-        }
-    }
-
     /// Learns about UDP to this client.
     pub(crate) fn udp(&self, event: UdpEvent) {
         if self.is_validated() {
@@ -324,51 +304,6 @@ impl Conn {
         let entry = self.entry(exchange, duration, snapshot, &decision);
         log.write(&entry);
         shared.events.send(|| Event::response(&entry));
-    }
-
-    fn is_outdated(&self) -> bool {
-        let choice = self.choice.load();
-        choice.epoch != self.shared.clients.epoch(self.client())
-            || clock::since(choice.at) > DECISION_AGE
-    }
-
-    fn decide(&self) {
-        let clients = &self.shared.clients;
-        let decision = match self.is_validated() {
-            true => clients.decide(self.client()),
-            false => clients.preview(self.client()),
-        };
-        self.adopt(decision);
-    }
-
-    /// Puts a new decision into force.
-    pub(crate) fn adopt(&self, decision: Decision) {
-        let clients = &self.shared.clients;
-        let former = self.choice.load();
-        let congestion = |decision: &Decision| {
-            let choices = [decision.congestion.tcp, decision.congestion.quic];
-            choices.map(|choice| choice.congestion)
-        };
-        let switches = congestion(&former.decision) != congestion(&decision);
-        if former.decision.alt_svc != decision.alt_svc || switches {
-            clients.changed(self.client());
-        }
-        let epoch = clients.epoch(self.client());
-        let changes = former.decision.reason.code() != decision.reason.code();
-        if changes {
-            self.shared.metrics.on_decision(&decision.reason);
-        }
-        if changes || switches {
-            self.shared
-                .events
-                .send(|| Event::decision(self.client(), &decision));
-        }
-        let choice = Choice::new(decision, &self.peer, epoch, former.experiments);
-        self.choice.store(Arc::new(choice));
-        if let Some(route) = &self.route {
-            // The session may be another, and other connections may have taught something.
-            route.reroute();
-        }
     }
 }
 

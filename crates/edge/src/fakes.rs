@@ -166,6 +166,12 @@ impl Server {
     }
 
     pub(crate) fn open(&self, version: Version, validated: bool) -> Arc<Conn> {
+        let opening = self.opening(version, validated);
+        Conn::open(Arc::clone(&self.shared), opening)
+    }
+
+    /// The parts that a connection is opened with.
+    pub(crate) fn opening(&self, version: Version, validated: bool) -> Opening {
         let remote: SocketAddr = CLIENT.parse().unwrap();
         let admission = self.site.connections.admit(remote.ip()).unwrap();
         let peer = Peer {
@@ -174,17 +180,15 @@ impl Server {
             version,
             server_name: None,
         };
-        let shared = Arc::clone(&self.shared);
         let memory = admission.memory(1 << 20, &self.site.service().limits);
-        let opening = Opening {
+        Opening {
             peer,
             congestion: Congestion::Cubic,
             pacer: None,
             mptcp: Mptcp::None,
             memory,
             validated,
-        };
-        Conn::open(shared, opening)
+        }
     }
 
     /// The value of a metric with these labels.

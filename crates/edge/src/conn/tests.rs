@@ -1,5 +1,6 @@
 //! Connections of a server without sockets, under a stopped clock.
 
+use hikyaku_core::client::sample::Observation;
 use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 use hikyaku_units::arm::Version;
 use http::Request;
@@ -266,4 +267,55 @@ async fn responses_are_held_to_the_largest_rate_where_the_kernel_does_not() {
     };
     let conn = Conn::open(Arc::clone(&server.shared), opening);
     assert_eq!(conn.pacing().unwrap().1, Rate::from_mbps(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_connection_learns_changes_an_old_ones_decision_after_a_pause() {
+    let server = Server::start();
+    let conn = server.connection(Version::H1);
+    let learn = || conn.observe(std::iter::once((sample(), clock::now()..clock::now())));
+    after(10_000).await;
+    learn();
+    for event in [UdpEvent::Arrived, UdpEvent::Broke, UdpEvent::Broke] {
+        let seen = Observation::Udp(event);
+        server.shared.clients.observe(conn.client(), &seen);
+    }
+    learn();
+    assert!(advertises(&conn), "just decided");
+    after(24).await;
+    learn();
+    assert!(advertises(&conn), "in the pause");
+    after(1).await;
+    assert!(!advertises(&conn), "with the next response");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_from_before_the_handshake_holds_unless_it_is_outdated() {
+    // name, whether UDP breaks meanwhile, whether others are notified, ms of the handshake, advertises
+    let cases = [
+        ("nothing has changed", false, false, 1000, true),
+        ("a change that nobody notified of", true, false, 1000, true),
+        ("a change", true, true, 0, false),
+        ("a long handshake", true, false, 1001, false),
+    ];
+    for (name, breaks, notified, ms, want) in cases {
+        let server = Server::start();
+        let clients = &server.shared.clients;
+        let opening = server.opening(Version::H2, true);
+        let client = opening.peer.remote.ip();
+        let early = clients.early(client, Transport::Tcp);
+        assert_eq!(clients.len(), 0, "{name}: nothing is kept before");
+        for event in [UdpEvent::Arrived, UdpEvent::Broke, UdpEvent::Broke] {
+            if breaks {
+                clients.observe(client, &Observation::Udp(event));
+            }
+        }
+        if notified {
+            clients.changed(client);
+        }
+        after(ms).await;
+        let conn = Conn::open_decided(Arc::clone(&server.shared), opening, &early);
+        assert_eq!(advertises(&conn), want, "{name}");
+        assert!(clients.len() > 0, "{name}");
+    }
 }
