@@ -39,7 +39,6 @@ pub(crate) struct Exchange {
 
 /// Exchanges in boxes: they are passed on several times, and room for some would take a kilobyte of each
 /// idle connection.
-#[expect(clippy::vec_box, reason = "as above")]
 pub(crate) type Exchanges = Vec<Box<Exchange>>;
 
 impl Exchange {

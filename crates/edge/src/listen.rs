@@ -16,6 +16,11 @@ use crate::sections::ListenAddress;
 /// Connections that may wait to be accepted, per address.
 const BACKLOG: i32 = 4096;
 
+/// Bytes that the kernel holds unsent of a connection (`TCP_NOTSENT_LOWAT`, tcp(7)). Beyond the bytes in
+/// flight they only take memory, and go before any response of HTTP/2 that is more urgent. Send buffers
+/// never shrink when a path becomes slow. Less means more wakes a byte.
+pub(crate) const UNSENT: u32 = 512 * 1024;
+
 /// Receive and send buffer of a UDP socket, in bytes: what a fast path sends in the time
 /// that the server may be busy elsewhere. The kernel grants at most `net.core.[rw]mem_max`.
 const UDP_BUFFER: usize = 4 << 20;
@@ -198,6 +203,9 @@ fn bind_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Connections inherit both, so that none of them costs a system call.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT)?;
     socket.bind(&address.into())
 }
 

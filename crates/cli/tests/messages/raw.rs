@@ -106,6 +106,27 @@ pub(crate) fn exchange(server: &Server, request: &[u8], end: &str) -> String {
     })
 }
 
+/// Sends bytes over TLS in records of `size` bytes. Returns the answers until the server ends the
+/// connection.
+pub(crate) fn exchange_in(server: &Server, bytes: &[u8], size: usize) -> String {
+    client::block_on(async {
+        let tls = client::tls(server.address(), &["http/1.1"]).await.unwrap();
+        let (mut reader, mut writer) = tokio::io::split(tls);
+        let mut got = Vec::new();
+        let write = async {
+            for piece in bytes.chunks(size) {
+                writer.write_all(piece).await.unwrap();
+                writer.flush().await.unwrap();
+            }
+        };
+        // The server need not say that it ends the connection.
+        let read = async { drop(reader.read_to_end(&mut got).await) };
+        let both = async { tokio::join!(write, read) };
+        tokio::time::timeout(PATIENCE, both).await.expect("no end");
+        String::from_utf8_lossy(&got).into_owned()
+    })
+}
+
 /// Sends a request without content over one version, by a client that reports any content of the
 /// response.
 pub(crate) fn ask(http: Http, server: &Server, method: &str, path: &str) -> Response {

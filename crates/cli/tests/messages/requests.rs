@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use http::Request;
 
-use crate::raw::{Upstream, ask, exchange};
+use crate::raw::{Upstream, ask, exchange, exchange_in};
 use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::fetch::{Http, fetch};
 use hikyaku_testkit::{Server, Site, has};
@@ -132,6 +132,60 @@ fn many_fields_are_taken_and_too_large_ones_refused_alike() {
         if status == 200 {
             assert_eq!(fetch(Http::H3, &server, "/", &fields).status, 200, "{name}");
         }
+    }
+}
+
+/// Statuses and contents of the answers to pipelined requests, of which each announces its length.
+fn answers<'a>(requests: &[&str], mut text: &'a str) -> Vec<(u16, &'a str)> {
+    let mut answers = Vec::new();
+    while let Some((head, rest)) = text.split_once("\r\n\r\n") {
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let length = head.split("content-length: ").nth(1).unwrap();
+        let length = length.lines().next().unwrap().parse().unwrap();
+        let is_head = requests
+            .get(answers.len())
+            .is_some_and(|it| it.starts_with("HEAD"));
+        let (content, rest) = rest.split_at(if is_head { 0 } else { length });
+        answers.push((status, content));
+        text = rest;
+    }
+    answers
+}
+
+/// Small files are answered in another place than all else.
+#[test]
+fn pipelined_requests_are_answered_in_order_whoever_answers() {
+    let large = "L".repeat(3 << 20);
+    let site = Site::new(&[("index.html", b"start"), ("large", large.as_bytes())]);
+    let server = Server::start(&[site.path()]);
+    let request = |line: &str, fields: &str| format!("{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    let many: String = (0..1000).map(|n| format!("x-{n}: y\r\n")).collect();
+    let cases = [
+        (request("GET /", ""), 200, "start"),
+        (request("GET /", ""), 200, "start"),
+        (request("HEAD /", ""), 200, ""),
+        (request("GET /large", ""), 200, large.as_str()),
+        (request("GET /", ""), 200, "start"),
+        (request("GET /", "Range: bytes=1-2\r\n"), 206, "ta"),
+        (request("GET /", "X-Y: z\r\n"), 200, "start"),
+        (
+            request("GET /", "Content-Length: 3\r\n") + "GET",
+            200,
+            "start",
+        ),
+        (request("GET /", &many), 200, "start"),
+        (request("GET /", "Connection: close\r\n"), 200, "start"),
+    ];
+    let requests = cases.each_ref().map(|(request, ..)| request.as_str());
+    let wanted = cases
+        .each_ref()
+        .map(|&(_, status, content)| (status, content));
+    let bytes = requests.concat();
+    // Each piece ends within a request, and so do some answers.
+    for size in [bytes.len(), 500, 7] {
+        let got = exchange_in(&server, bytes.as_bytes(), size);
+        let got = answers(&requests, &got);
+        assert!(got == wanted, "{size} bytes each: {got:.100?}");
     }
 }
 

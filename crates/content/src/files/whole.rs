@@ -19,6 +19,7 @@ pub struct WholeFile {
 /// A file's head as the engines encode it, each at its first use.
 #[derive(Debug, Default)]
 pub(super) struct PreparedHeads {
+    h1: OnceLock<Bytes>,
     h2: OnceLock<PreparedH2>,
     h3: OnceLock<PreparedH3>,
 }
@@ -43,6 +44,12 @@ impl WholeFile {
     /// The fields of the response that concern the file.
     pub fn headers(&self) -> &HeaderMap {
         &self.file.headers
+    }
+
+    /// The head for HTTP/1.1, as [`WholeFile::prepared_h3`].
+    pub fn prepared_h1(&self, make: impl FnOnce(&HeaderMap) -> Bytes) -> &Bytes {
+        let heads = &self.file.prepared;
+        heads.h1.get_or_init(|| make(&self.file.headers))
     }
 
     /// The head for HTTP/2, as [`WholeFile::prepared_h3`].

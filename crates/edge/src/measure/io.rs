@@ -3,19 +3,20 @@
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hikyaku_core::explain::SubflowState;
 use hikyaku_units::Rate;
 use parking_lot::Mutex;
-use socket2::SockRef;
+use socket2::{Protocol, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::{SubflowFlight, info};
+use crate::listen::UNSENT;
 use crate::sys;
 use crate::tcp_cc::{Control, Controls};
 use crate::transport::{Flight, Snapshot, Window};
@@ -39,22 +40,36 @@ pub(crate) struct Socket {
     blocked: AtomicBool,
     /// Nothing reads or writes it any more.
     released: AtomicBool,
+    /// Once the sending side is closed: whether the connection was still there.
+    shut: OnceLock<bool>,
 }
 
 impl Socket {
-    /// Takes a socket that was just accepted from `peer`. Its congestion control is set by `controls`.
+    /// Takes a socket that a listener of `listens` has just accepted from `peer`. Its congestion control is
+    /// set by `controls`.
     ///
     /// # Errors
-    /// When the socket can't report its protocol or state.
+    /// When the socket can't report its protocol or state, or takes no options.
     pub(crate) fn new(
         stream: TcpStream,
         peer: IpAddr,
         controls: Arc<Controls>,
+        listens: Protocol,
     ) -> io::Result<Arc<Self>> {
-        let protocol = SockRef::from(&stream).protocol()?;
-        let mptcp = protocol == Some(socket2::Protocol::MPTCP);
+        let mut mptcp = listens == Protocol::MPTCP;
+        let mut base = 0;
+        if mptcp {
+            let socket = SockRef::from(&stream);
+            mptcp = socket.protocol()? == Some(Protocol::MPTCP);
+            match mptcp {
+                // Data sequence numbers begin anywhere; those of TCP are counted by the kernel.
+                true => base = info::read(&stream, true)?.acked,
+                // A connection that falls back to TCP does not inherit it.
+                false => socket.set_tcp_notsent_lowat(UNSENT)?,
+            }
+        }
         Ok(Arc::new(Self {
-            base: info::read(&stream, mptcp)?.acked,
+            base,
             stream,
             mptcp,
             peer,
@@ -65,6 +80,7 @@ impl Socket {
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             released: AtomicBool::new(false),
+            shut: OnceLock::new(),
         }))
     }
 
@@ -83,14 +99,6 @@ impl Socket {
         &self.controls
     }
 
-    /// Waits for the client's first bytes, and leaves them to be read.
-    ///
-    /// # Errors
-    /// Those of recv(2).
-    pub(crate) async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.peek(into).await
-    }
-
     /// The token that names its connection to the kernel's MPTCP path managers; `None` of plain TCP, and
     /// of what fell back to it.
     pub(crate) fn mptcp_token(&self) -> Option<u32> {
@@ -104,15 +112,6 @@ impl Socket {
     /// Those of getsockopt(2).
     pub(crate) fn window(&self) -> io::Result<Window> {
         info::window(&self.stream, self.mptcp)
-    }
-
-    /// Sets how many bytes the kernel holds that it has not sent yet. Not inherited from a
-    /// listener of MPTCP.
-    ///
-    /// # Errors
-    /// Those of setsockopt(2).
-    pub(crate) fn set_notsent_lowat(&self, bytes: u32) -> io::Result<()> {
-        SockRef::from(&self.stream).set_tcp_notsent_lowat(bytes)
     }
 
     /// Changes the congestion control, if it is another. Returns whether it was.
@@ -214,15 +213,10 @@ impl Socket {
     /// §9.6), for at most `time`. A socket that is closed with unread data, or that data meets
     /// afterwards, resets the connection, and the client loses the response. Does nothing while
     /// something else uses the socket.
-    pub(crate) async fn linger(&self, time: Duration) {
-        if !self.released.load(Ordering::Acquire) {
+    pub(crate) async fn linger(&self, time: Duration, srtt: Duration) {
+        if !self.released.load(Ordering::Acquire) || !self.shut() {
             return;
         }
-        let shut = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
-        if shut.is_err() {
-            return;
-        }
-        let srtt = self.look().map_or(Duration::ZERO, |snapshot| snapshot.srtt);
         let [shortest, longest] = LINGER_SILENCE;
         let silence = (3 * srtt).clamp(shortest, longest);
         let discard = async {
@@ -235,6 +229,13 @@ impl Socket {
             }
         };
         let _ = tokio::time::timeout(time, discard).await;
+    }
+
+    /// Closes the sending side, once. The kernel sends the FIN after what it still holds. Returns whether
+    /// the connection was there.
+    fn shut(&self) -> bool {
+        let shut = || rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
+        *self.shut.get_or_init(|| shut().is_ok())
     }
 
     /// Has the connection reset when the socket is closed, and its unsent bytes discarded. The kernel
@@ -367,8 +368,12 @@ impl AsyncWrite for MeteredIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The kernel sends the FIN after what it still holds.
-        let shut = rustix::net::shutdown(&self.0.stream, rustix::net::Shutdown::Write);
-        Poll::Ready(shut.map_err(io::Error::from))
+        Poll::Ready(match self.0.shut() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotConnected.into()),
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

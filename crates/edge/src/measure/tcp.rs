@@ -51,9 +51,9 @@ pub(crate) struct TcpMeter<T = Socket> {
     content: ContentEnd,
     patience: Patience,
     /// While there is another path to go to.
-    watcher: Option<Watcher>,
+    watcher: Option<Box<Watcher>>,
     /// While there is another path to go to, of MPTCP.
-    subflows: Option<SubflowWatcher>,
+    subflows: Option<Box<SubflowWatcher>>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     /// When a request that followed a response was last distinguished from one beside it.
@@ -297,7 +297,7 @@ impl<T: TcpTransport + 'static> TcpMeter<T> {
             return;
         }
         if !under_way {
-            self.watcher.iter_mut().for_each(Watcher::rest);
+            self.watcher.iter_mut().for_each(|watcher| watcher.rest());
             self.subflows = None;
             return;
         }
@@ -305,7 +305,7 @@ impl<T: TcpTransport + 'static> TcpMeter<T> {
             return self.watch_subflows(cx);
         }
         let mut watcher = self.watcher.take();
-        let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
+        let watching = watcher.get_or_insert_with(|| Box::new(Watcher::new(ACK_DELAY)));
         while let Some(signal) = watching.poll(cx, || self.flight()) {
             if !report(&self.conn, &signal) {
                 continue;
@@ -326,7 +326,7 @@ impl<T: TcpTransport + 'static> TcpMeter<T> {
     /// the only one, leaves it.
     fn watch_subflows(&mut self, cx: &mut Context<'_>) {
         let subflows = &mut self.subflows;
-        let watcher = subflows.get_or_insert_with(|| SubflowWatcher::new(ACK_DELAY));
+        let watcher = subflows.get_or_insert_with(|| Box::new(SubflowWatcher::new(ACK_DELAY)));
         let mut moved = false;
         let look = || {
             let flights = self.socket.subflows();

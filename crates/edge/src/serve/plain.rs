@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::measure::Socket;
-
 const HEAD: &str = "HTTP/1.1 400 Bad Request\r\n\
     Server: hikyaku\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
@@ -18,26 +16,17 @@ const BODY: &str =
 const DISCARDED: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Whether the client begins with a method of HTTP: no record of TLS begins with a letter (RFC 8446
-/// §5.1).
-pub(super) async fn is_http(socket: &Socket) -> io::Result<bool> {
-    let mut first = [0];
-    let count = socket.peek(&mut first).await?;
-    Ok(first[..count].iter().all(u8::is_ascii_alphabetic) && count > 0)
-}
-
-/// Answers that this is no port for HTTP in the clear, and closes; gives what to log.
-pub(super) async fn refuse(mut io: impl AsyncRead + AsyncWrite + Unpin) -> io::Error {
-    match answer(&mut io).await {
+/// Answers to a request that begins with `head` that this is no port for HTTP in the clear, and closes.
+/// Returns what to log.
+pub(super) async fn refuse(mut io: impl AsyncRead + AsyncWrite + Unpin, head: &[u8]) -> io::Error {
+    match answer(&mut io, head).await {
         Ok(()) => io::Error::new(io::ErrorKind::InvalidData, "HTTP without TLS"),
         Err(error) => error,
     }
 }
 
-async fn answer(io: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
-    let mut buffer = [0; 4096];
-    let count = io.read(&mut buffer).await?;
-    let body = match buffer[..count].starts_with(b"HEAD ") {
+async fn answer(io: &mut (impl AsyncRead + AsyncWrite + Unpin), head: &[u8]) -> io::Result<()> {
+    let body = match head.starts_with(b"HEAD ") {
         true => "",
         false => BODY,
     };
@@ -46,6 +35,7 @@ async fn answer(io: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()
     // Bytes that are unread when the socket is closed become a reset, which may take the answer
     // away from the client (RFC 9112 §9.6).
     let rest = async {
+        let mut buffer = [0; 4096];
         let mut discarded = 0;
         while discarded < DISCARDED {
             match io.read(&mut buffer).await? {
@@ -66,9 +56,9 @@ mod tests {
     async fn the_answer_is_whole_http() {
         for (request, body) in [("GET / HTTP/1.1\r\n", BODY), ("HEAD / HTTP/1.1\r\n", "")] {
             let (mut client, server) = tokio::io::duplex(4096);
-            client.write_all(request.as_bytes()).await.unwrap();
-            let refused = tokio::spawn(refuse(server));
+            let refused = tokio::spawn(async move { refuse(server, request.as_bytes()).await });
             let mut answer = String::new();
+            client.write_all(b"Host: a\r\n\r\n").await.unwrap();
             client.read_to_string(&mut answer).await.unwrap();
             drop(client);
             assert_eq!(refused.await.unwrap().kind(), io::ErrorKind::InvalidData);

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::server::TlsStream;
 
 use super::turns::Slice;
 use crate::budget::Account;
@@ -47,8 +46,11 @@ pub(super) struct TlsIo<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     /// A connection whose content counts for `account`, and that keeps its `place`.
-    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>, place: Arc<Place>) -> Self {
-        let (io, mut tls) = stream.into_inner();
+    pub(super) fn new(
+        (io, mut tls): (T, ServerConnection),
+        account: Arc<Account>,
+        place: Arc<Place>,
+    ) -> Self {
         tls.set_buffer_limit(Some(2 * WORTH_WRITING));
         Self {
             io,
@@ -140,10 +142,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             ready!(self.slice.poll(cx));
-            let mut socket = Blocking {
-                io: &mut self.io,
-                cx,
-            };
+            let mut socket = Blocking::new(&mut self.io, cx);
             match self.tls.write_tls(&mut socket) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(_) => {}
@@ -167,10 +166,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     /// Reads ciphertext; `false` at the connection's end.
     fn poll_read_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         ready!(self.slice.poll(cx));
-        let mut socket = Blocking {
-            io: &mut self.io,
-            cx,
-        };
+        let mut socket = Blocking::new(&mut self.io, cx);
         let read = match self.tls.read_tls(&mut socket) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.slice.pause();
@@ -279,9 +275,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsIo<T> {
 }
 
 /// An asynchronous socket as rustls wants it: a pending operation is an error.
-struct Blocking<'a, 'b, T> {
+pub(super) struct Blocking<'a, 'b, T> {
     io: &'a mut T,
     cx: &'a mut Context<'b>,
+}
+
+impl<'a, 'b, T> Blocking<'a, 'b, T> {
+    pub(super) const fn new(io: &'a mut T, cx: &'a mut Context<'b>) -> Self {
+        Self { io, cx }
+    }
 }
 
 fn pending_is_an_error<R>(poll: Poll<io::Result<R>>) -> io::Result<R> {

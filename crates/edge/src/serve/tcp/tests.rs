@@ -1,7 +1,5 @@
 //! Handshakes over pipes in memory, under a stopped clock.
 
-use std::future::ready;
-
 use hikyaku_testkit::client::tls_config;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -23,23 +21,16 @@ fn remote() -> SocketAddr {
 }
 
 /// The server's side of a handshake with whoever is at the other end.
-async fn accept(
-    server: &Server,
-    io: DuplexStream,
-    http: bool,
-) -> io::Result<TlsStream<DuplexStream>> {
-    let acceptor = TlsAcceptor::from(Arc::new(fakes::tls().0));
-    let is_http = ready(Ok(http));
-    secure(io, is_http, &acceptor, &server.site, remote().ip()).await
+async fn accept(server: &Server, io: DuplexStream) -> io::Result<(DuplexStream, ServerConnection)> {
+    secure(io, Arc::new(fakes::tls().0), &server.site, remote().ip()).await
 }
 
 /// A handshake of a client that offers `alpn`.
-async fn handshake(server: &Server, alpn: &[&str]) -> io::Result<TlsStream<DuplexStream>> {
+async fn handshake(server: &Server, alpn: &[&str]) -> io::Result<(DuplexStream, ServerConnection)> {
     let (client, io) = pipe();
     let connector = TlsConnector::from(Arc::new(tls_config(alpn)));
     let name = ServerName::try_from("a.example").unwrap();
-    let (connected, accepted) =
-        tokio::join!(connector.connect(name, client), accept(server, io, false));
+    let (connected, accepted) = tokio::join!(connector.connect(name, client), accept(server, io));
     assert_eq!(connected.is_ok(), accepted.is_ok(), "both or none");
     accepted
 }
@@ -55,7 +46,7 @@ async fn alpn_chooses_the_version() {
     ];
     for (alpn, version) in cases {
         let tls = handshake(&server, alpn).await.unwrap();
-        let peer = peer(&tls, remote(), LOCAL.parse().unwrap());
+        let peer = peer(&tls.1, remote(), LOCAL.parse().unwrap());
         assert_eq!(peer.version, version, "{alpn:?}");
         assert_eq!(peer.server_name.as_deref(), Some("a.example"));
     }
@@ -81,7 +72,7 @@ async fn a_handshake_that_stops_is_given_up_in_its_time() {
         let begun = clock::now();
         let (mut client, io) = pipe();
         client.write_all(sent).await.unwrap();
-        let error = accept(&server, io, false).await.unwrap_err();
+        let error = accept(&server, io).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{name}");
         assert_eq!(clock::since(begun), Duration::from_secs(7), "{name}");
         assert_eq!(server.metric(FAILED), failed + 1, "{name}");
@@ -94,7 +85,7 @@ async fn http_in_the_clear_gets_an_answer_and_counts_as_failed() {
     let (mut client, io) = pipe();
     client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     client.shutdown().await.unwrap();
-    let error = accept(&server, io, true).await.unwrap_err();
+    let error = accept(&server, io).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     let mut answer = String::new();
     client.read_to_string(&mut answer).await.unwrap();
@@ -112,7 +103,7 @@ async fn a_reload_changes_the_time_of_later_handshakes() {
     server.set_limits(Limits::default(), timeouts);
     let (_client, io) = pipe();
     let begun = clock::now();
-    assert!(accept(&server, io, false).await.is_err());
+    assert!(accept(&server, io).await.is_err());
     assert_eq!(clock::since(begun), Duration::from_secs(1));
 }
 
