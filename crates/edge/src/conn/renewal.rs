@@ -66,7 +66,7 @@ impl Conn {
         }
     }
 
-    /// Age of a decision from which on it follows what was learnt. What a response shows changes little on
+    /// Age of a decision from which on it follows new observations. A response changes little on
     /// a connection that had many: there decisions for each would take more CPU time than the responses.
     fn pause(&self) -> Duration {
         (self.age() / PAUSE_PART).min(PAUSE)

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::super::tls_io::TlsIo;
 use crate::ledger::Ledger;
 
-/// What has arrived, and who may read it.
+/// The bytes that have arrived, and who may read them.
 #[derive(Debug)]
 pub(super) struct Front<T> {
     pub(super) tls: TlsIo<T>,

@@ -22,7 +22,7 @@ use hikyaku_content::{BoxError, HeaderSize, Interim, RequestBody};
 
 type Io<T> = TokioIo<WithInterim<Given<T>>>;
 
-/// What hyper is there for.
+/// The work that hyper has.
 pub(super) enum Task {
     /// One request with few fields, which has arrived whole.
     Request,

@@ -46,7 +46,7 @@ pub(super) struct Http1<T> {
     stopping: bool,
 }
 
-/// What the bytes that have arrived lead to.
+/// The next step after the bytes that have arrived.
 enum Step {
     /// They were answered, or are too few yet.
     Wait,
@@ -94,7 +94,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
         }
     }
 
-    /// Answers requests for whole files. Ready with what is left to hyper, or `None` at the end.
+    /// Answers requests for whole files. Ready with the task that is left to hyper, or `None` at the end.
     fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Task>>> {
         loop {
             let front = Arc::clone(&self.front);
@@ -105,7 +105,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
                 self.free = clock::now();
             }
             if let Step::Hyper(task) = self.begin(&mut front) {
-                // hyper writes after what was answered before.
+                // hyper writes after the answers before it.
                 ready!(front.tls.poll_write_sealed(cx))?;
                 return Poll::Ready(Ok(Some(task)));
             }
@@ -130,7 +130,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
             return Step::Wait;
         }
         match Head::of(&front.input) {
-            // What comes bit by bit is not looked at again and again.
+            // A head that comes bit by bit is not parsed again and again.
             Head::Partial if front.input.len() < LONG && !front.is_over && !self.stopping => {
                 Step::Wait
             }
