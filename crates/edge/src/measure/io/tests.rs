@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use hikyaku_quic::Steering;
 use hikyaku_testkit::{skip_part, this_test};
 use socket2::{Domain, Socket as Plain, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +14,8 @@ use crate::listen::Listener;
 /// A connection of a client that speaks `asks`, and whether the server's end is of MPTCP. `None` where
 /// the kernel lacks either.
 async fn connect(address: &str, listens: bool, asks: Protocol) -> Option<(TcpStream, Arc<Socket>)> {
-    let listener = Listener::bind(address.parse().unwrap(), listens, None).ok()?;
+    let listener =
+        Listener::bind(address.parse().unwrap(), listens, None, Steering::new(1, 0)).ok()?;
     let protocol = match listener.mptcp {
         true => Protocol::MPTCP,
         false => Protocol::TCP,
