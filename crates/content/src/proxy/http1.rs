@@ -26,8 +26,8 @@ use super::error::ExchangeError;
 use super::idle::Idle;
 use super::response;
 use super::upload::Upload;
-use crate::Interim;
 use crate::header_size::HeaderSize;
+use crate::{BoxError, Interim};
 use body::{Home, Source};
 use receive::{SMALL, poll_receive};
 use send::Sending;
@@ -282,6 +282,8 @@ pub(super) enum Http1Error {
     Content(#[from] ContentError),
     #[error(transparent)]
     Length(#[from] LengthMismatch),
+    #[error("the rest of the request failed after the response had begun")]
+    Rest(#[source] BoxError),
 }
 
 impl<E: Into<Http1Error>> From<E> for Failure {

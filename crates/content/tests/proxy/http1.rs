@@ -323,6 +323,33 @@ async fn a_connection_is_used_again_after_an_early_response() {
 }
 
 #[tokio::test]
+async fn content_that_fails_after_an_early_response_ends_that() {
+    let upstream = raw_upstream(|mut stream, _| async move {
+        read_head(&mut stream).await;
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe";
+        stream.write_all(head).await.unwrap();
+        // It waits for the rest of the request.
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    })
+    .await;
+    let edge = Edge::new(&format!("http://{upstream}"), &ProxyConfig::default());
+    let (fail, failed) = tokio::sync::oneshot::channel::<()>();
+    let content = stream::once(async move {
+        let _ = failed.await;
+        Err::<Frame<Bytes>, BoxError>("the client is too slow".into())
+    });
+    let response = edge
+        .send(post("/", StreamBody::new(content).boxed_unsync()))
+        .await;
+    assert_eq!(response.status(), StatusCode::OK);
+    fail.send(()).unwrap();
+    let content = tokio::time::timeout(Duration::from_secs(60), response.into_body().collect());
+    let content = content.await.expect("it waits for ever");
+    let causes = format!("{:?}", content.unwrap_err());
+    assert!(causes.contains("the client is too slow"), "{causes}");
+}
+
+#[tokio::test]
 async fn a_client_that_goes_ends_the_request_to_the_upstream() {
     for (name, answer) in [
         ("before the response", ""),

@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, ReadBuf, ReadHalf, WriteHalf};
 use tokio::task::{AbortHandle, JoinHandle};
 
+use super::super::error::ExchangeError;
 use super::super::idle::Idle;
 use super::receive::{LARGE, SMALL, poll_receive};
 use super::send::Sending;
@@ -58,7 +59,10 @@ impl ResponseBody {
     /// The task that still sends the request.
     pub(in crate::proxy) fn rest(&self) -> Option<AbortHandle> {
         match &self.source {
-            Some(Source::Half { sending, .. }) => Some(sending.abort_handle()),
+            Some(Source::Half {
+                rest: Rest::Sending(task),
+                ..
+            }) => Some(task.abort_handle()),
             _ => None,
         }
     }
@@ -75,6 +79,7 @@ impl ResponseBody {
             let Some(source) = &mut self.source else {
                 return Poll::Ready(Ok(Part::End));
             };
+            source.poll_rest(cx)?;
             let size = match self.decoder.is_chunked() {
                 true => SMALL,
                 false => LARGE,
@@ -137,9 +142,16 @@ pub(super) enum Source {
     /// The request is still being sent, since the response came early.
     Half {
         reading: ReadHalf<Transport>,
-        sending: JoinHandle<Option<WriteHalf<Transport>>>,
+        rest: Rest,
         limits: hikyaku_h1::response::Limits,
     },
+}
+
+/// The rest of a request.
+pub(super) enum Rest {
+    Sending(JoinHandle<Result<WriteHalf<Transport>, ExchangeError>>),
+    /// It was sent, or could not be written.
+    Over(Option<WriteHalf<Transport>>),
 }
 
 impl Source {
@@ -148,19 +160,39 @@ impl Source {
         let Http1 { transport, limits } = connection;
         let (reading, mut writing) = tokio::io::split(transport);
         let sending = tokio::spawn(async move {
-            match std::future::poll_fn(|cx| rest.poll(&mut writing, cx)).await {
-                Ok(()) => Some(writing),
-                Err(error) => {
-                    tracing::debug!(%error, "the rest of a request to the upstream");
-                    None
-                }
-            }
+            std::future::poll_fn(|cx| rest.poll(&mut writing, cx)).await?;
+            Ok(writing)
         });
         Self::Half {
             reading,
-            sending,
+            rest: Rest::Sending(sending),
             limits,
         }
+    }
+
+    /// Fails when the rest of the request cannot come any more. One that cannot be written may have its
+    /// response nevertheless (RFC 9112 §9.5).
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Result<(), Http1Error> {
+        let Self::Half { rest, .. } = self else {
+            return Ok(());
+        };
+        let Rest::Sending(task) = rest else {
+            return Ok(());
+        };
+        let Poll::Ready(sent) = Pin::new(task).poll(cx) else {
+            return Ok(());
+        };
+        let (over, result) = match sent {
+            Ok(Ok(writing)) => (Some(writing), Ok(())),
+            Ok(Err(ExchangeError::Http1(Http1Error::Io(error)))) => {
+                tracing::debug!(%error, "the rest of a request to the upstream");
+                (None, Ok(()))
+            }
+            Ok(Err(error)) => (None, Err(Http1Error::Rest(error.into()))),
+            Err(error) => (None, Err(Http1Error::Rest(error.into()))),
+        };
+        *rest = Rest::Over(over);
+        result
     }
 
     /// The whole connection, if all of the request was sent.
@@ -169,10 +201,13 @@ impl Source {
             Self::Whole(connection) => Some(connection),
             Self::Half {
                 reading,
-                sending,
+                rest,
                 limits,
             } => {
-                let writing = sending.now_or_never()?.ok()??;
+                let writing = match rest {
+                    Rest::Sending(task) => task.now_or_never()?.ok()?.ok()?,
+                    Rest::Over(writing) => writing?,
+                };
                 let transport = reading.unsplit(writing);
                 Some(Http1 { transport, limits })
             }
