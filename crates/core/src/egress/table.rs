@@ -140,10 +140,10 @@ impl RouteTable {
         }
     }
 
-    /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once, and with
-    /// a second client of its prefix all of the prefix do, until it delivers to one of them. It does so
-    /// for `policy.avoid_min` at first, or for as much less as the others carry less (at least 2 s). A
-    /// pause may look like a stall.
+    /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once. With a
+    /// second client of its prefix all of the prefix do, until it delivers to one of them. They do so for
+    /// `policy.avoid_min` at first, or for as much less as the others carry less (at least 2 s). A pause
+    /// may look like a stall.
     ///
     /// The client itself may have stalled on all single routes of `candidates`, which are its own, within
     /// the time that they are avoided. Then the stalls are not theirs: the blame is withdrawn, and for
