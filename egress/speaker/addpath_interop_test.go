@@ -159,7 +159,6 @@ func (v *pathView) take(e Event) {
 // testPaths has two egress peers announce the same prefixes to the daemon, whose session with
 // the speaker is the only one within reach.
 func testPaths(t *testing.T, d daemon, config func(netip.AddrPort, netip.Addr, []netip.AddrPort) string) {
-	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

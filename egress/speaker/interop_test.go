@@ -177,7 +177,6 @@ func TestRestartsOfBIRD(t *testing.T) { testReflectorRestarts(t, bird) }
 // testReflectorRestarts kills the daemon and starts it again, some times. One of two borders
 // comes back to it when the server has had its End-of-RIB for long. No path may be lost.
 func testReflectorRestarts(t *testing.T, d daemon) {
-	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

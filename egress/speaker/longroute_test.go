@@ -17,7 +17,6 @@ func TestLongRoutesThroughFRR(t *testing.T) { testLongRoutes(t, frr, true) }
 // than fill it, with others before and behind them. extended reports whether it takes
 // extended messages.
 func testLongRoutes(t *testing.T, d daemon, extended bool) {
-	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

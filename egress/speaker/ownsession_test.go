@@ -34,7 +34,6 @@ func startWithOwnSession(t *testing.T, change func(*Neighbor)) (*testSpeaker, *f
 func isEndOfRIB(u *bgp.BGPUpdate) bool { ok, _ := u.IsEndOfRib(); return ok }
 
 func TestIdleSessionStaysUp(t *testing.T) {
-	t.Parallel()
 	s, _, p := startWithOwnSession(t, func(n *Neighbor) { n.HoldTime = 3 * time.Second })
 	p.waitFor("End-of-RIB", isEndOfRIB)
 	s.quiet(7 * time.Second) // more than two hold times
@@ -43,7 +42,6 @@ func TestIdleSessionStaysUp(t *testing.T) {
 }
 
 func TestSilentReflectorIsLost(t *testing.T) {
-	t.Parallel()
 	r := listenAsReflector(t)
 	n := r.neighbor("rr", VPNv6)
 	n.HoldTime = 3 * time.Second

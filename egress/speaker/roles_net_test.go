@@ -38,7 +38,6 @@ var roleDaemons = []daemon{
 
 // A transit that insists on roles gets ours, and marks its routes as for customers only.
 func TestRolesOfOtherDaemons(t *testing.T) {
-	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

@@ -87,6 +87,7 @@ func TestMaxPrefixesOfARunningPeer(t *testing.T) {
 			l.startServer()
 			l.command(0, "announce "+clientPrefix)
 			l.transits[1].cmd.Process.Kill()
+			l.transits[1].cmd.Wait() // its port is free then
 			var ordinary []string
 			for n := range many - 1 { // and the long one
 				ordinary = append(ordinary, fmt.Sprintf("2001:db8:%x::/48", 0xf000+n))

@@ -206,7 +206,12 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 	go begin(digested, func() error { return s.digest(working) })
 	err := s.read(reading, conn, r, terms.HoldTime)
 	interrupted := errors.Is(err, errQuiet) || errors.Is(err, net.ErrClosed) || reading.Err() == err
-	if cause := context.Cause(reading); cause != nil && interrupted {
+	cause := context.Cause(reading)
+	if cause == nil {
+		// The connection's deadline may pass before ctx has ended reading.
+		cause = context.Cause(ctx)
+	}
+	if cause != nil && interrupted {
 		err = cause
 	}
 	cancel()

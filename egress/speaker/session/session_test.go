@@ -143,3 +143,17 @@ func TestEndByOurselves(t *testing.T) {
 		}
 	}
 }
+
+// A neighbour that sends too many prefixes ends by us, and not by its silence, however soon the
+// connection's deadline passes.
+func TestEndForTooManyPrefixes(t *testing.T) {
+	for range 200 {
+		f, cancel, _ := start(t)
+		receive(t, "session", f.up)
+		receive(t, "outbox", f.full)
+		cancel(TooManyPrefixes("too many"))
+		if end := receive(t, "end", f.ended); end.Cause != EndLocal || end.Reason == "" {
+			t.Fatalf("the session ended by %+v", end)
+		}
+	}
+}
