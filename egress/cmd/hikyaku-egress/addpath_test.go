@@ -109,9 +109,10 @@ func TestNextHopSelfTowardsTheAgent(t *testing.T) {
 	for n := range l.transits {
 		l.sessionSays(path(n), "it has routes with an own router as next hop ("+daemonAddr+"), which hides their peer")
 	}
-	if r := l.router("router").Refused; len(r) != 1 || r[0].Reason != "no_peer" || r[0].Routes < 2 {
-		t.Errorf("the router's routes of no peer are counted as %+v", r)
-	}
+	l.eventually("the router's routes of no peer are counted", func() bool {
+		r := l.router("router").Refused
+		return len(r) == 1 && r[0].Reason == "no_peer" && r[0].Routes >= 2
+	})
 	l.configurePaths("add_path.communities = [\"64500:1:NUMBER\"]\n")
 	l.border.Run(binary, "reload", "--config", l.borderConfig)
 	for n := range l.transits {
