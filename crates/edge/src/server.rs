@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hikyaku_quic::proto::VarInt;
 use hikyaku_quic::{Driver, Endpoint, Group};
 use hikyaku_units::arm::Congestion;
@@ -213,9 +214,9 @@ impl Server {
         for socket in listener.tcp {
             self.serve_tcp(socket).map_err(failed("TCP"))?;
         }
-        Ok(self
-            .serve_quic(listener.udp, address)
-            .map_err(failed("UDP"))?)
+        self.serve_quic(listener.udp, address)
+            .map_err(failed("UDP"))?;
+        Ok(())
     }
 
     /// Serves HTTP/3 on the sockets of an address, each in its worker.
@@ -352,9 +353,10 @@ impl Server {
         };
         for endpoint in &self.endpoints {
             endpoint.close(VarInt::from_u32(0x100), b"server stops");
-            // The last packets are on their way soon; nobody waits for dead clients.
-            let _ = tokio::time::timeout(Duration::from_millis(500), endpoint.wait_idle()).await;
         }
+        // The last packets are on their way soon; nobody waits for dead clients.
+        let idle = join_all(self.endpoints.iter().map(Endpoint::wait_idle));
+        let _ = tokio::time::timeout(LAST_PACKETS, idle).await;
         self.end.cancel();
         self.services.close();
         self.services.wait().await;
@@ -388,6 +390,9 @@ fn admin_of(
         settings,
     }
 }
+
+/// For how long a stop waits for the last packets of all QUIC connections.
+const LAST_PACKETS: Duration = Duration::from_millis(500);
 
 /// How long a stop waits for a reader of the access log that takes nothing.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);

@@ -156,6 +156,16 @@ impl Singles {
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
+
+    /// Those that are meant.
+    pub(super) fn filtered(self, is_meant: impl Fn(Route) -> bool) -> Self {
+        self.iter().filter(|route| is_meant(*route)).collect()
+    }
+
+    /// These, unless there is none.
+    pub(super) fn or_none(self) -> Option<Self> {
+        (!self.is_empty()).then_some(self)
+    }
 }
 
 impl FromIterator<Route> for Singles {

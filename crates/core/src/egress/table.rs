@@ -166,7 +166,9 @@ impl RouteTable {
         if now < own.blameless_until {
             return Blame::Client;
         }
-        own.carrier(carrier, now, half_life).avoid(who, now, holds);
+        let stats = own.carrier(carrier, now, half_life);
+        stats.avoid(who, now, holds);
+        let alone = stats.avoided_for(who, now);
         let is_the_clients = own.all_avoided(candidates, who, now);
         if is_the_clients {
             own.absolve(candidates, who);
@@ -175,6 +177,7 @@ impl RouteTable {
         let prefix = self.records.change_or_insert(keys.prefix);
         let stats = prefix.carrier(carrier, now, half_life);
         let is_new = stats.avoid(who, now, holds);
+        let left = alone.max(stats.avoided_for(StalledBy::SEVERAL, now));
         if is_the_clients {
             prefix.absolve(candidates, who);
         }
@@ -190,10 +193,8 @@ impl RouteTable {
         if is_the_clients {
             return Blame::Client;
         }
-        let view = self.view(client, asn, now.timestamp());
-        let left = view.of(carrier).avoided_for.unwrap_or_default();
         Blame::Route {
-            until: now.saturating_add(left).timestamp(),
+            until: now.saturating_add(left.unwrap_or_default()).timestamp(),
         }
     }
 

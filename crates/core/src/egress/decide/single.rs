@@ -59,28 +59,19 @@ impl Rules<'_> {
     /// full, and after backups. The others may have had trouble of their own, and would fill the port.
     pub(super) fn options(&self) -> Singles {
         let singles = self.candidates.singles();
-        let of = |of: Singles, is_one: &dyn Fn(Route) -> bool| -> Singles {
-            of.iter().filter(|route| is_one(*route)).collect()
+        let works = singles.filtered(|route| self.is_not_avoided(route));
+        let primary = works.filtered(|route| !self.is_backup(route));
+        let roomy = |routes: Singles| routes.filtered(|route| self.has_room(route));
+        if let Some(routes) = roomy(primary).or_none() {
+            return routes;
+        }
+        let hearsay = |route| self.quality(route).by_hearsay && !self.is_backup(route);
+        let hearsay = singles.filtered(hearsay);
+        let ranks = match primary.is_empty() {
+            false => [roomy(hearsay), primary, works],
+            true => [works, roomy(hearsay), hearsay],
         };
-        let works = of(singles, &|route| self.is_not_avoided(route));
-        let primary = of(works, &|route| !self.is_backup(route));
-        let hearsay = of(singles, &|route| {
-            self.quality(route).by_hearsay && !self.is_backup(route)
-        });
-        let roomy = |routes| of(routes, &|route| self.has_room(route));
-        let overflow = match primary.is_empty() {
-            true => Singles::default(),
-            false => roomy(hearsay),
-        };
-        let ranks = [
-            roomy(primary),
-            overflow,
-            primary,
-            works,
-            roomy(hearsay),
-            hearsay,
-        ];
-        let first = ranks.into_iter().find(|some| !some.is_empty());
+        let first = ranks.into_iter().find_map(Singles::or_none);
         first.unwrap_or(singles)
     }
 
