@@ -364,9 +364,7 @@ fn look(server: &Server) -> (String, u64) {
         browser
             .command("Emulation.setDeviceMetricsOverride", size)
             .await;
-        let url = json!({ "url": format!("{}/", browser.origin) });
-        let answer = browser.command("Page.navigate", url).await;
-        assert!(answer["errorText"].is_null(), "{answer}");
+        browser.open("/").await;
         let begun = std::time::Instant::now();
         let loaded = "document.readyState === 'complete' && location.protocol === 'https:'";
         while browser.evaluate(loaded).await != json!(true) {

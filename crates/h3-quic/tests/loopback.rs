@@ -16,36 +16,20 @@ use hikyaku_quic::proto::{ClientConfig, ConnectionError, ServerConfig, Transport
 use hikyaku_quic::{Connection, Endpoint};
 use http::{HeaderMap, Request, StatusCode, response};
 use http_body_util::BodyExt;
-use rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// Endpoints of a server, and of a client with this connection window in bytes.
 fn endpoints(window: u32) -> (Endpoint, Endpoint, ClientConfig) {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key.into())
-        .unwrap();
+    let (mut tls, mut client_tls) = hikyaku_testkit::tls::pair();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     let any = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let server = Endpoint::bind(any, Some(server)).unwrap();
 
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certified.cert.der().clone()).unwrap();
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h3".to_vec()];
+    client_tls.alpn_protocols = vec![b"h3".to_vec()];
     let client = Endpoint::bind(any, None).unwrap();
     let mut transport = TransportConfig::default();
     transport.receive_window(window.into());
-    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client_tls).unwrap()));
     config.transport_config(Arc::new(transport));
     (server, client, config)
 }

@@ -84,6 +84,13 @@ impl Browser {
         }
     }
 
+    /// Opens a page of the server.
+    pub async fn open(&mut self, path: &str) {
+        let url = format!("{}{path}", self.origin);
+        let answer = self.command("Page.navigate", json!({ "url": url })).await;
+        assert!(answer["errorText"].is_null(), "{answer}");
+    }
+
     /// Evaluates a JavaScript expression. Awaits a promise.
     pub async fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({

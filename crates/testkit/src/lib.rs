@@ -10,6 +10,7 @@ pub mod browser;
 pub mod client;
 pub mod fetch;
 mod skip;
+pub mod tls;
 pub mod upstream;
 
 use std::env;

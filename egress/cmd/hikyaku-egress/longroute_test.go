@@ -66,20 +66,41 @@ func frrConfig(ordinary []string) string {
 	return b.String()
 }
 
-// TestLongRouteOfARealPeer has real routers announce a route without room among ordinary
-// ones: those are used, and whatever else there is stays as it was.
-func TestLongRouteOfARealPeer(t *testing.T) {
-	t.Parallel()
+// withPeerDaemons tests something with each daemon that is installed, side by side.
+func withPeerDaemons(t *testing.T, test func(t *testing.T, d peerDaemon, program string)) {
 	for _, d := range peerDaemons {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			program, err := exec.LookPath(d.binary)
 			if err != nil {
-				t.Skipf("SKIPPED, long routes of %s are not tested: %v", d.name, err)
+				t.Skipf("SKIPPED, %s is not tested with %s: %v", t.Name(), d.name, err)
 			}
-			testLongRoute(t, d, program)
+			test(t, d, program)
 		})
 	}
+}
+
+// replacePeer has a daemon announce the long route and `ordinary` others in place of the second
+// transit's router.
+func (l *lab) replacePeer(d peerDaemon, program string, ordinary int) {
+	l.t.Helper()
+	l.transits[1].cmd.Process.Kill()
+	l.transits[1].cmd.Wait() // its port is free then
+	var prefixes []string
+	for n := range ordinary {
+		prefixes = append(prefixes, fmt.Sprintf("2001:db8:%x::/48", 0xf000+n))
+	}
+	dir := l.t.TempDir()
+	file := filepath.Join(dir, "peer.conf")
+	write(l.t, file, d.config(prefixes))
+	l.transits[1].ns.Start(program, d.args(dir, file)...)
+}
+
+// TestLongRouteOfARealPeer has real routers announce a route without room among ordinary
+// ones: those are used, and whatever else there is stays as it was.
+func TestLongRouteOfARealPeer(t *testing.T) {
+	t.Parallel()
+	withPeerDaemons(t, testLongRoute)
 }
 
 func testLongRoute(t *testing.T, d peerDaemon, program string) {
@@ -93,17 +114,9 @@ func testLongRoute(t *testing.T, d peerDaemon, program string) {
 	l.borderConfig = l.with(l.borderConfig, peer, peer+"communities = ["+strings.Join(own, ", ")+"]\n")
 	l.run()
 	before := l.path(0)
-	l.transits[1].cmd.Process.Kill()
-	l.eventually("the session with the former router is lost", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
-	var ordinary []string
-	for n := range 300 {
-		ordinary = append(ordinary, fmt.Sprintf("2001:db8:%x::/48", 0xf000+n))
-	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "peer.conf")
-	write(t, config, d.config(ordinary))
-	l.transits[1].ns.Start(program, d.args(dir, config)...)
-	l.eventually("the server has the ordinary routes", func() bool { return l.reached(1) == len(ordinary) })
+	const ordinary = 300
+	l.replacePeer(d, program, ordinary)
+	l.eventually("the server has the ordinary routes", func() bool { return l.reached(1) == ordinary })
 	l.eventually("the long one is withheld", func() bool { return l.withheld().Routes == 1 })
 	l.command(0, "announce 2001:db8:e77::/48")
 	l.eventually("the other peer goes on", func() bool { return l.reached(0) == before.Routes.IPv6+1 })

@@ -2,8 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,31 +72,15 @@ func (l *lab) boundChanges() {
 // TestMaxPrefixesOfARunningPeer changes the bound for peers of other people's make.
 func TestMaxPrefixesOfARunningPeer(t *testing.T) {
 	t.Parallel()
-	for _, d := range peerDaemons {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			program, err := exec.LookPath(d.binary)
-			if err != nil {
-				t.Skipf("SKIPPED, bounds for %s are not tested: %v", d.name, err)
-			}
-			l := newLab(t)
-			l.bound(1, 0, 200)
-			l.startBorder()
-			l.startServer()
-			l.command(0, "announce "+clientPrefix)
-			l.transits[1].cmd.Process.Kill()
-			l.transits[1].cmd.Wait() // its port is free then
-			var ordinary []string
-			for n := range many - 1 { // and the long one
-				ordinary = append(ordinary, fmt.Sprintf("2001:db8:%x::/48", 0xf000+n))
-			}
-			dir := t.TempDir()
-			file := filepath.Join(dir, "peer.conf")
-			write(t, file, d.config(ordinary))
-			l.transits[1].ns.Start(program, d.args(dir, file)...)
-			l.boundIsKept()
-		})
-	}
+	withPeerDaemons(t, func(t *testing.T, d peerDaemon, program string) {
+		l := newLab(t)
+		l.bound(1, 0, 200)
+		l.startBorder()
+		l.startServer()
+		l.command(0, "announce "+clientPrefix)
+		l.replacePeer(d, program, many-1) // and the long one
+		l.boundIsKept()
+	})
 	t.Run("GoBGP", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)

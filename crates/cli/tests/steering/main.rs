@@ -20,7 +20,7 @@ use hikyaku_testkit::browser::{Browser, has_chromium};
 use hikyaku_testkit::client::block_on;
 use hikyaku_testkit::{PATIENCE, Server, Site, binary, eventually, has, skip, this_test};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The network. Plain packets to the client take link `a`. Packets with the mark of `transit-b`, or
@@ -416,11 +416,7 @@ fn a_browser_follows_an_address_onto_a_path() {
 async fn until_h3(server: &Server) {
     let rules = "MAP a.test [2001:db8:5::1]";
     let mut browser = Browser::start_with(server, 8443, rules).await;
-    let url = format!("{}/", browser.origin);
-    let answer = browser
-        .command("Page.navigate", json!({ "url": url }))
-        .await;
-    assert!(answer["errorText"].is_null(), "{answer}");
+    browser.open("/").await;
     let begun = Instant::now();
     for number in 0.. {
         let part = format!("/big.bin?{number}");

@@ -7,7 +7,6 @@ use std::time::Duration;
 use hikyaku_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use hikyaku_quic::proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket};
-use rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// Settings of a server and of clients that trust it.
 pub(crate) struct Settings {
@@ -17,27 +16,12 @@ pub(crate) struct Settings {
 
 /// Settings with which connections idle for 10 s end.
 pub(crate) fn settings() -> Settings {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key.into())
-        .unwrap();
+    let (mut tls, mut client_tls) = hikyaku_testkit::tls::pair();
     tls.max_early_data_size = u32::MAX;
     let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     server.transport_config(transport());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certified.cert.der().clone()).unwrap();
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.enable_early_data = true;
-    let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    client_tls.enable_early_data = true;
+    let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client_tls).unwrap()));
     client.transport_config(transport());
     Settings { server, client }
 }

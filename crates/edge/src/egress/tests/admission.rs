@@ -35,7 +35,7 @@ impl Edge {
     }
 
     /// Has a client load 2 MB by a route some times.
-    fn sees(&self, client: &str, route: Route, times: usize, mbps: u64) {
+    pub(super) fn sees(&self, client: &str, route: Route, times: usize, mbps: u64) {
         let client: IpAddr = client.parse().unwrap();
         let seen = RouteObservation {
             bytes: 2_000_000,

@@ -1,6 +1,5 @@
 //! Ports that have no room for some classes of content.
 
-use hikyaku_core::egress::RouteObservation;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
@@ -204,28 +203,13 @@ async fn several_routes_are_left_for_the_only_port_with_room() {
     let _sending = send(&connection, "bulk");
     edge.name(&connection);
     // Several are far better.
-    let client: IpAddr = "192.0.2.7".parse().unwrap();
-    let now = edge.egress.clock.now();
     let b = edge.egress.state().names().id("transit-b").unwrap();
     for (route, mbps) in [
         (Route::Plain, 20),
         (Route::Steered(b), 20),
         (Route::Aggregated, 60),
     ] {
-        let carrier = route.carrier(edge.egress.state().names().id("transit-a"));
-        let seen = RouteObservation {
-            bytes: 2_000_000,
-            duration: Duration::from_micros(16_000_000 / mbps),
-            rtt: Some(Duration::from_millis(20)),
-            packets_sent: 1500,
-            ..RouteObservation::default()
-        };
-        for _ in 0..16 {
-            edge.egress
-                .table
-                .lock()
-                .learn(client, None, carrier, &seen, now);
-        }
+        edge.sees("192.0.2.7", route, 16, mbps);
     }
     connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "aggregate");
