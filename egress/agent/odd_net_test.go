@@ -31,6 +31,11 @@ func newOddHost(t *testing.T) *oddHost {
 		netnstest.End{NS: h.NS, Device: "eth2", Addresses: netnstest.Addresses("2001:db8:b::2/64")},
 		netnstest.End{NS: far, Device: "eth1", Addresses: netnstest.Addresses("2001:db8:b::1/64")}, 0)
 	h.Sysctl("net.ipv6.conf.all.forwarding", "1")
+	// The kernel knows an address for its own only once the link has come up.
+	netnstest.Eventually(t, "the host has its addresses", func() bool {
+		routes := h.IP("-6 route show table local")
+		return strings.Contains(routes, "local fe80::2 dev eth1") && strings.Contains(routes, "local 2001:db8:b::2 dev eth2")
+	})
 	loaded, err := config.Parse("border.toml", fmt.Appendf([]byte("import.ipv6_max_length = 128\nimport.default_route = true\n"),
 		crossingTOML, "2001:db8:6::2", 179, "2001:db8:a::1", 179, "2001:db8:b::1", 179))
 	if err != nil {
