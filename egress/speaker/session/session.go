@@ -29,8 +29,8 @@ import (
 // alone may come while another call waits; of the calls that follow it in that session
 // there is one at most, of Update.
 type Handler interface {
-	// Established is called when the session is up. It waits until that is handed over,
-	// and returns false when ctx ended before.
+	// Established is called when the session is up and its outbox has begun. It waits until
+	// that is handed over, and returns false when ctx ended before.
 	Established(ctx context.Context, terms wire.Terms) bool
 	// Update takes the contents of one or more UPDATEs. It may wait until ctx ends.
 	Update(ctx context.Context, u *wire.Update)
@@ -180,19 +180,21 @@ func (s *Session) once(ctx context.Context) (up bool, err error) {
 
 // established exchanges routes until the session ends, and returns why.
 func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, terms wire.Terms) error {
+	// A failure beside reading ends that, too.
+	reading, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	// Whoever hears of the session from the handler may ask the outbox at once.
+	s.config.Outbox.Begin(terms, func(waiting int) {
+		fail(unread(waiting))
+		conn.Close()
+	})
+	defer s.config.Outbox.End()
 	if !s.config.Handler.Established(ctx, terms) {
 		return ctx.Err()
 	}
 	s.wasUp = true
 	s.backlog = newBacklog()
 	s.gathered = wire.NewGatherer(s.source())
-	// A failure beside reading ends that, too.
-	reading, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	s.config.Outbox.Begin(terms, func(waiting int) {
-		fail(unread(waiting))
-		conn.Close()
-	})
 	defer context.AfterFunc(reading, func() { conn.SetReadDeadline(time.Now()) })()
 	working, cancel := context.WithCancel(ctx)
 	wrote, digested := make(chan struct{}), make(chan struct{})
@@ -220,6 +222,5 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 	}
 	interrupt(conn, wrote)
 	<-digested
-	s.config.Outbox.End()
 	return err
 }

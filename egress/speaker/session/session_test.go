@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,21 +22,31 @@ type fake struct {
 	full  chan func(int)
 	up    chan wire.Terms
 	ended chan End
+	begun atomic.Bool
+	// early: the handler was notified of a session whose outbox had not begun.
+	early atomic.Bool
 }
 
 func newFake() *fake {
-	return &fake{make(chan struct{}, 1), make(chan func(int), 1), make(chan wire.Terms, 1), make(chan End, 1)}
+	return &fake{
+		ready: make(chan struct{}, 1), full: make(chan func(int), 1), up: make(chan wire.Terms, 1), ended: make(chan End, 1),
+	}
 }
 
-func (f *fake) Begin(_ wire.Terms, full func(int))               { f.full <- full }
-func (f *fake) End()                                             {}
-func (f *fake) Refresh()                                         {}
-func (f *fake) Ready() <-chan struct{}                           { return f.ready }
-func (f *fake) Next() ([]byte, bool)                             { return nil, false }
-func (f *fake) Established(_ context.Context, t wire.Terms) bool { f.up <- t; return true }
-func (f *fake) Update(context.Context, *wire.Update)             {}
-func (f *fake) Failed(context.Context, string)                   {}
-func (f *fake) Ended(e End)                                      { f.ended <- e }
+func (f *fake) Begin(_ wire.Terms, full func(int))   { f.begun.Store(true); f.full <- full }
+func (f *fake) End()                                 { f.begun.Store(false) }
+func (f *fake) Refresh()                             {}
+func (f *fake) Ready() <-chan struct{}               { return f.ready }
+func (f *fake) Next() ([]byte, bool)                 { return nil, false }
+func (f *fake) Update(context.Context, *wire.Update) {}
+func (f *fake) Failed(context.Context, string)       {}
+func (f *fake) Ended(e End)                          { f.ended <- e }
+
+func (f *fake) Established(_ context.Context, t wire.Terms) bool {
+	f.early.Store(!f.begun.Load())
+	f.up <- t
+	return true
+}
 
 // start runs a session with a route reflector that opens it and then reads all.
 func start(t *testing.T) (f *fake, cancel context.CancelCauseFunc, notified <-chan *bgp.BGPNotification) {
@@ -98,6 +109,15 @@ func reflect(t *testing.T, conn net.Conn) <-chan *bgp.BGPNotification {
 		notified <- last
 	}()
 	return notified
+}
+
+// Else a request that follows the event at once would find no session to ask on.
+func TestOutboxBeginsBeforeTheSessionIsReported(t *testing.T) {
+	f, _, _ := start(t)
+	receive(t, "session", f.up)
+	if f.early.Load() {
+		t.Error("the handler was notified before the outbox had begun")
+	}
 }
 
 func receive[T any](t *testing.T, what string, from <-chan T) (value T) {
