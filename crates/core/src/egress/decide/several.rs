@@ -38,7 +38,7 @@ impl Rules<'_> {
     ) -> Option<RouteReason> {
         let expected = |rival: Rival<Route, RouteGain>| rival.gain.map(|by| by.gain.expected());
         let says_less = match so_far {
-            Reason::TooFewSamples(_) => true,
+            Reason::TooFewSamples(_) | Reason::NoGain(None) => true,
             Reason::NoGain(Some(best)) => expected(best) < expected(several),
             _ => false,
         };

@@ -154,6 +154,8 @@ impl Rules<'_> {
         });
         match best {
             Some((best, gain)) => Reason::NoGain(Some(Rival::by(best, gain))),
+            // The others stall, are backups, or have full ports: samples would change nothing.
+            None if others().next().is_none() => Reason::NoGain(None),
             None => {
                 let samples = others().map(|route| self.comparable(route, usual));
                 Reason::TooFewSamples(self.known(samples.fold(0.0, f32::max)))

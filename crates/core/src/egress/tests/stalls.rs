@@ -47,6 +47,19 @@ fn a_stalled_route_is_left_at_once_and_taken_again_later() {
 }
 
 #[test]
+fn beside_avoided_routes_the_usual_one_needs_no_samples() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 10, 30);
+    for route in [STEERED, Route::Steered(OTHER), Route::Steered(THIRD)] {
+        world.see(CLIENT, route, 1, 10, 30);
+        world.stall(CLIENT, route);
+    }
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!(decision.route, PLAIN, "{decision:?}");
+    assert_eq!(decision.reason.code(), "no_gain", "{decision:?}");
+}
+
+#[test]
 fn where_plain_stalls_the_best_of_the_others_is_taken() {
     let mut world = World::new();
     world.candidates.backup.insert(OTHER);
