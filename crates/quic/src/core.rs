@@ -127,6 +127,10 @@ impl Core {
 
     /// Handles a datagram, or hands it over to the worker that has its connection.
     fn sort(&mut self, datagram: &[u8], meta: &RecvMeta, socket: &dyn Socket, now: Instant) {
+        if meta.addr.port() == 0 {
+            // Nobody can be answered there, and the system refuses to try.
+            return;
+        }
         let forwarder = self.forwarder.as_ref();
         if !forwarder.is_some_and(|forwarder| forwarder.forward(datagram, meta)) {
             let datagram = Forwarded::new(datagram, meta);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use hikyaku_quic::udp::{RecvMeta, Transmit};
-use hikyaku_quic::{Socket, UdpSocket};
+use hikyaku_quic::{Socket, UdpSocket, refuses_segments};
 
 pub(crate) use self::marks::Marks;
 pub(crate) use self::packets::{Packets, QuicPackets};
@@ -124,7 +124,7 @@ impl MarkedSocket {
         {
             datagrams.segment_size = Some(segment);
             match sys::send(&self.socket, &datagrams) {
-                Err(error) if is_of_segments(&error) => {
+                Err(error) if refuses_segments(&error) => {
                     tracing::debug!(
                         "sending segments with mark {mark:#x}: {error}; one by one now"
                     );
@@ -157,16 +157,6 @@ impl MarkedSocket {
             );
         }
     }
-}
-
-/// Whether the kernel could not cut datagrams. It reports that of the interface (`EIO`), of the size
-/// (`EINVAL`), and of routes that encapsulate where the interface behind has no checksum offload
-/// (`ENOMEM`).
-fn is_of_segments(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EIO | libc::EINVAL | libc::ENOMEM)
-    )
 }
 
 impl Socket for MarkedSocket {

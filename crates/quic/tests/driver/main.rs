@@ -7,4 +7,5 @@ mod early_data;
 mod memory;
 mod migration;
 mod network;
+mod sockets;
 mod steering;
