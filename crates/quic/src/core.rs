@@ -162,10 +162,8 @@ impl Core {
                 self.incoming.push_back(incoming);
                 self.accepting.wake();
             }
-            Some(DatagramEvent::NewConnection(incoming)) => {
-                let transmit = self.endpoint.refuse(incoming, self.outbox.buffer());
-                self.outbox.respond(&transmit, socket);
-            }
+            // The client asks again, and may reach a server that was started anew.
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
             Some(DatagramEvent::Response(transmit)) => self.outbox.respond(&transmit, socket),
             None => {}
         }

@@ -184,7 +184,8 @@ impl Endpoint {
         self.0.hub.core.lock().count()
     }
 
-    /// Closes all connections with an application's code and reason, and takes no more.
+    /// Closes all connections with an application's code and reason, and takes no more. Clients that come
+    /// later get no answer.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         let hub = &self.0.hub;
         let reason = Bytes::copy_from_slice(reason);

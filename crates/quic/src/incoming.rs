@@ -52,7 +52,7 @@ impl Incoming {
     /// Begins the handshake, with the endpoint's settings.
     ///
     /// # Errors
-    /// When the first packet is invalid, or came too long ago.
+    /// When the first packet is invalid, or came too long ago, or the endpoint is closed.
     pub fn accept(self) -> Result<Connecting, ConnectionError> {
         self.accept_as(None)
     }
@@ -60,7 +60,7 @@ impl Incoming {
     /// Begins the handshake, with settings of its own.
     ///
     /// # Errors
-    /// When the first packet is invalid, or came too long ago.
+    /// When the first packet is invalid, or came too long ago, or the endpoint is closed.
     pub fn accept_with(self, config: Arc<ServerConfig>) -> Result<Connecting, ConnectionError> {
         self.accept_as(Some(config))
     }
@@ -73,6 +73,11 @@ impl Incoming {
             return Err(ConnectionError::LocallyClosed);
         };
         let core = &mut *self.hub.core.lock();
+        if core.closed.is_some() {
+            // Nobody would end the connection any more.
+            core.endpoint.ignore(incoming);
+            return Err(ConnectionError::LocallyClosed);
+        }
         let now = clock::now();
         let buffer = core.outbox.buffer();
         match core.endpoint.accept(incoming, now, buffer, config) {

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use hikyaku_quic::Socket;
+use hikyaku_quic::proto::ConnectionError;
 use hikyaku_quic::udp::{EcnCodepoint, RecvMeta, Transmit};
 
 use crate::common::{connect, echo, endpoint, exchange, patiently, settings};
 
 /// One side of a link between two endpoints.
 #[derive(Debug)]
-struct Side {
+pub(crate) struct Side {
     address: SocketAddr,
     peer: SocketAddr,
     incoming: Arc<Mutex<Queue>>,
@@ -35,7 +36,7 @@ struct Queue {
 }
 
 /// A link that loses `lost` of 256 datagrams in each direction, drawn from `seed`.
-fn link(lost: u64, seed: u64) -> (Side, Side) {
+pub(crate) fn link(lost: u64, seed: u64) -> (Side, Side) {
     let queues = [(); 2].map(|()| Arc::new(Mutex::new(Queue::default())));
     let address = |host: u8| SocketAddr::from(([192, 0, 2, host], 443));
     let side = |own: usize| Side {
@@ -198,7 +199,7 @@ async fn silence_ends_a_connection_when_its_time_is_over() {
         reason = connection.closed() => reason,
         () = swallow => unreachable!("it never ends"),
     };
-    assert_eq!(reason, hikyaku_quic::proto::ConnectionError::TimedOut);
+    assert_eq!(reason, ConnectionError::TimedOut);
     let waited = begun.elapsed().as_secs_f64();
     assert!((9.0..25.0).contains(&waited), "{waited} s");
 }
@@ -219,4 +220,27 @@ async fn dropping_the_driver_ends_its_connections() {
     assert!(text.contains("driver has ended"), "{text}");
     patiently(client.wait_idle()).await;
     assert!(patiently(client.accept()).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_endpoint_takes_no_more_connections_and_refuses_none() {
+    let (server, client) = link(0, 9);
+    let settings = settings();
+    let server = endpoint(Some(settings.server.clone()), server);
+    let client = endpoint(None, client);
+    let connecting = || {
+        let config = settings.client.clone();
+        let address = server.local_addr();
+        client.connect(config, address, "localhost").unwrap()
+    };
+    let early = connecting();
+    let incoming = patiently(server.accept()).await.unwrap();
+    server.close(0_u32.into(), b"");
+    let error = incoming.accept().unwrap_err();
+    assert_eq!(error, ConnectionError::LocallyClosed);
+    assert_eq!(server.open_connections(), 0);
+    for connecting in [early, connecting()] {
+        let error = patiently(connecting).await.unwrap_err();
+        assert_eq!(error, ConnectionError::TimedOut);
+    }
 }
