@@ -18,8 +18,29 @@ pub struct RecvStream {
     id: StreamId,
     /// It was opened before the handshake was complete.
     early: bool,
-    /// All was read, or the stream was stopped or reset.
-    has_ended: bool,
+    /// How it has ended; `None` while there may be more.
+    end: Option<End>,
+}
+
+/// The end of a stream, as each further read reports it.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// All was read.
+    Read,
+    /// The peer gave it up with this code.
+    Reset(VarInt),
+    /// We wanted no more of it.
+    Stopped,
+}
+
+impl End {
+    const fn report<T>(self) -> Result<Option<T>, ReadError> {
+        match self {
+            Self::Read => Ok(None),
+            Self::Reset(code) => Err(ReadError::Reset(code)),
+            Self::Stopped => Err(ReadError::ClosedStream),
+        }
+    }
 }
 
 impl RecvStream {
@@ -28,7 +49,7 @@ impl RecvStream {
             connection,
             id,
             early,
-            has_ended: false,
+            end: None,
         }
     }
 
@@ -44,6 +65,7 @@ impl RecvStream {
 
     /// Reads the next bytes, at most `max_len`, without copying them; `None` at the end. With `ordered`
     /// false bytes come in the order of their arrival. Cancel-safe: while it is pending, nothing is read.
+    /// After the end, and after a reset, each further read reports the same again.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -89,8 +111,8 @@ impl RecvStream {
         max_len: usize,
         ordered: bool,
     ) -> Poll<Result<Option<Chunk>, ReadError>> {
-        if self.has_ended {
-            return Poll::Ready(Ok(None));
+        if let Some(end) = self.end {
+            return Poll::Ready(end.report());
         }
         let state = &mut *self.connection.0.lock();
         if self.early && !state.has_early_data() {
@@ -109,18 +131,14 @@ impl RecvStream {
         if chunks.finalize().should_transmit() {
             self.connection.0.schedule(state);
         }
-        match read {
-            Ok(Some(chunk)) => Poll::Ready(Ok(Some(chunk))),
-            Ok(None) => {
-                self.has_ended = true;
-                Poll::Ready(Ok(None))
-            }
-            Err(proto::ReadError::Reset(code)) => {
-                self.has_ended = true;
-                Poll::Ready(Err(ReadError::Reset(code)))
-            }
-            Err(proto::ReadError::Blocked) => Self::wait(self.id, state, cx),
-        }
+        let end = match read {
+            Ok(Some(chunk)) => return Poll::Ready(Ok(Some(chunk))),
+            Ok(None) => End::Read,
+            Err(proto::ReadError::Reset(code)) => End::Reset(code),
+            Err(proto::ReadError::Blocked) => return Self::wait(self.id, state, cx),
+        };
+        self.end = Some(end);
+        Poll::Ready(end.report())
     }
 
     fn wait<T>(id: StreamId, state: &mut State, cx: &Context<'_>) -> Poll<Result<T, ReadError>> {
@@ -141,7 +159,7 @@ impl RecvStream {
             return Ok(());
         }
         state.proto.recv_stream(self.id).stop(code)?;
-        self.has_ended = true;
+        self.end = Some(End::Stopped);
         self.connection.0.schedule(state);
         Ok(())
     }
@@ -149,7 +167,7 @@ impl RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        if !self.has_ended {
+        if self.end.is_none() {
             // It may have ended without being read to its end.
             let _ = self.stop(VarInt::from_u32(0));
             let mut state = self.connection.0.lock();

@@ -12,7 +12,8 @@ use crate::connection::Connection;
 use crate::error::{StoppedError, WriteError};
 use crate::state::State;
 
-/// The sending side of a stream. One that is dropped is finished, unless it was reset.
+/// The sending side of a stream. One that is dropped is finished, unless it was reset. It is reset where
+/// the peer has asked to stop.
 #[derive(Debug)]
 pub struct SendStream {
     connection: Connection,
@@ -104,6 +105,10 @@ impl SendStream {
                 Poll::Ready(Ok(written))
             }
             Err(proto::WriteError::Blocked) => {
+                // A full window of the connection hides that the peer wants no more of the stream.
+                if let Ok(Some(code)) = state.proto.send_stream(self.id).stopped() {
+                    return Poll::Ready(Err(WriteError::Stopped(code)));
+                }
                 state.waiting(self.id).writable.set(cx);
                 Poll::Pending
             }
@@ -122,11 +127,17 @@ impl SendStream {
             return Ok(());
         }
         match state.proto.send_stream(self.id).finish() {
-            Ok(()) => self.connection.0.schedule(state),
+            Ok(()) => self.finished(state),
             Err(FinishError::Stopped(_)) => {}
             Err(FinishError::ClosedStream) => return Err(ClosedStream::default()),
         }
         Ok(())
+    }
+
+    /// Has the end sent.
+    fn finished(&self, state: &mut State) {
+        state.waiting(self.id).is_finished = true;
+        self.connection.0.schedule(state);
     }
 
     /// Gives the stream up, with all bytes that have not arrived yet (RFC 9000 §3.1).
@@ -137,6 +148,7 @@ impl SendStream {
         let state = &mut *self.connection.0.lock();
         if !self.is_refused(state) {
             state.proto.send_stream(self.id).reset(code)?;
+            state.change_waiting(self.id, |waiting| waiting.is_finished = false);
             self.connection.0.schedule(state);
         }
         Ok(())
@@ -178,10 +190,24 @@ impl SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // It has been finished or reset before, or ends here.
-        let _ = self.finish();
-        let mut state = self.connection.0.lock();
+        let state = &mut *self.connection.0.lock();
         state.change_waiting(self.id, |waiting| waiting.writable.clear());
+        if state.error.is_some() || self.is_refused(state) {
+            return;
+        }
+        let mut stream = state.proto.send_stream(self.id);
+        match stream.finish() {
+            Ok(()) => self.finished(state),
+            // Without a reset the peer would wait for the stream's end, and count it as open
+            // (RFC 9000 §3.5).
+            Err(FinishError::Stopped(code)) => {
+                if stream.reset(code).is_ok() {
+                    self.connection.0.schedule(state);
+                }
+            }
+            // It has been finished or reset before.
+            Err(FinishError::ClosedStream) => {}
+        }
     }
 }
 
@@ -205,6 +231,10 @@ impl Future for Stopped {
         if this.early && !state.has_early_data() {
             return Poll::Ready(Err(StoppedError::ZeroRttRejected));
         }
+        let code = state.change_waiting(this.id, |waiting| waiting.code.take());
+        if let Some(Some(code)) = code {
+            return Poll::Ready(Ok(Some(code)));
+        }
         match state.proto.send_stream(this.id).stopped() {
             Err(ClosedStream { .. }) => Poll::Ready(Ok(None)),
             Ok(Some(code)) => Poll::Ready(Ok(Some(code))),
@@ -224,7 +254,10 @@ impl Drop for Stopped {
     fn drop(&mut self) {
         if self.waits {
             let mut state = self.connection.0.lock();
-            state.change_waiting(self.id, |waiting| waiting.stopped.clear());
+            state.change_waiting(self.id, |waiting| {
+                waiting.stopped.clear();
+                waiting.code = None;
+            });
         }
     }
 }

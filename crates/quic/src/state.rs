@@ -53,11 +53,21 @@ pub(crate) struct StreamWaiting {
     pub(crate) readable: Slot,
     pub(crate) writable: Slot,
     pub(crate) stopped: Slot,
+    /// The code with which the peer has stopped the stream, for who waits for that.
+    pub(crate) code: Option<VarInt>,
+    /// We have finished the stream, and the peer has not acknowledged all of it.
+    pub(crate) is_finished: bool,
 }
 
 impl StreamWaiting {
     const fn is_empty(&self) -> bool {
-        self.readable.is_empty() && self.writable.is_empty() && self.stopped.is_empty()
+        let nobody =
+            self.readable.is_empty() && self.writable.is_empty() && self.stopped.is_empty();
+        nobody && self.code.is_none() && !self.is_finished
+    }
+
+    fn wake(&mut self) -> usize {
+        self.readable.wake() + self.writable.wake() + self.stopped.wake()
     }
 }
 
@@ -136,12 +146,29 @@ impl State {
             StreamEvent::Available { dir } => return self.opening[dir as usize].wake(),
             StreamEvent::Readable { id } => (id, |stream| stream.readable.wake()),
             StreamEvent::Writable { id } => (id, |stream| stream.writable.wake()),
-            StreamEvent::Finished { id } => (id, |stream| stream.stopped.wake()),
-            StreamEvent::Stopped { id, .. } => {
+            StreamEvent::Finished { id } => (id, |stream| {
+                stream.is_finished = false;
+                stream.stopped.wake()
+            }),
+            StreamEvent::Stopped { id, error_code } => {
+                self.on_stopped(id, error_code);
                 (id, |stream| stream.stopped.wake() + stream.writable.wake())
             }
         };
         self.change_waiting(id, wake).unwrap_or(0)
+    }
+
+    /// Resets a stream that the peer has stopped, if nobody writes to it any more. Otherwise who writes
+    /// gets the code, and then the stream is reset (RFC 9000 §3.5).
+    fn on_stopped(&mut self, id: StreamId, code: VarInt) {
+        let finished = self.change_waiting(id, |stream| {
+            // quinn-proto forgets it with the stream.
+            stream.code = (!stream.stopped.is_empty()).then_some(code);
+            std::mem::take(&mut stream.is_finished)
+        });
+        if finished == Some(true) && self.proto.send_stream(id).reset(code).is_ok() {
+            self.is_scheduled = true;
+        }
     }
 
     /// Changes who waits for stream `id`, if anybody does.
@@ -168,11 +195,12 @@ impl State {
         woken + self.handshaking.wake() + self.closing.wake() + self.wake_streams()
     }
 
+    /// Wakes all that wait for the streams so far, of which none is left.
     fn wake_streams(&mut self) -> usize {
-        let streams = self.streams.values_mut();
-        let woken =
-            streams.map(|one| one.readable.wake() + one.writable.wake() + one.stopped.wake());
-        woken.sum()
+        self.streams
+            .drain()
+            .map(|(_, mut stream)| stream.wake())
+            .sum()
     }
 
     /// Those who wait for stream `id`.

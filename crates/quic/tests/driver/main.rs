@@ -9,3 +9,4 @@ mod migration;
 mod network;
 mod sockets;
 mod steering;
+mod streams;

@@ -216,7 +216,38 @@ def request_streams():
             sends(frame(RESERVED, b"x")),
         ),
         Case("reset before the answer", "9114 §4.1.1", "200", reset_and_ask, "proxy"),
+        Case("reset before the end of a request", "9114 §4.1", "400", reset_without_end, "proxy"),
+        Case("STOP_SENDING", "9000 §3.5", "stream H3_REQUEST_CANCELLED", stops_a_response),
+        Case(
+            "STOP_SENDING behind a full window", "9000 §3.5", "stream H3_REQUEST_CANCELLED",
+            stops_behind_a_full_window, opening={"max_data": 100_000},
+        ),
     ]  # fmt: skip
+
+
+async def reset_without_end(peer):
+    """The answer to a request that was given up: an upstream must not see it as a whole one."""
+    stream = peer.request(get(method="DELETE", path="/head"), fin=False)
+    await asyncio.sleep(0.1)
+    peer.reset(stream)
+    return await peer.outcome(stream)
+
+
+async def stops_a_response(peer):
+    stream = peer.request(get(path="/big.bin"))
+    await peer.until(lambda: len(peer.data.get(stream, b"")) > 100_000)
+    peer.stop(stream)
+    return await peer.outcome(stream)
+
+
+async def stops_behind_a_full_window(peer):
+    with peer.withheld_window():
+        stream = peer.request(get(path="/big.bin"))
+        await peer.until(lambda: len(peer.data.get(stream, b"")) > 50_000)
+        # What else the window takes comes by then.
+        await asyncio.sleep(1)
+        peer.stop(stream)
+        return await peer.outcome(stream)
 
 
 async def reset_and_ask(peer):

@@ -157,6 +157,19 @@ class Peer(QuicConnectionProtocol):
         self._quic.reset_stream(stream, code)
         self.transmit()
 
+    def stop(self, stream, code=0x10C):
+        self._quic.stop_stream(stream, code)
+        self.transmit()
+
+    @contextlib.contextmanager
+    def withheld_window(self):
+        """Leaves the server the connection's window that it has."""
+        grant = self._quic._write_connection_limits
+        self._quic._write_connection_limits = lambda **_: None
+        yield
+        self._quic._write_connection_limits = grant
+        self.transmit()
+
     def unidirectional(self, kind, content=b"", fin=False):
         stream = self._quic.get_next_available_stream_id(is_unidirectional=True)
         self.send(stream, varint(kind) + content, fin)
@@ -241,10 +254,10 @@ def closing(event):
 
 
 @contextlib.asynccontextmanager
-async def opened(port, control=settings((1, 4096), (7, 16)), qpack=True):
+async def opened(port, control=settings((1, 4096), (7, 16)), qpack=True, **limits):
     """A connection whose control stream begins with `control`, unless that is None."""
     configuration = QuicConfiguration(
-        alpn_protocols=["h3"], server_name="localhost", verify_mode=ssl.CERT_NONE
+        alpn_protocols=["h3"], server_name="localhost", verify_mode=ssl.CERT_NONE, **limits
     )
     async with connect(
         "127.0.0.1", port, configuration=configuration, create_protocol=Peer
