@@ -6,7 +6,7 @@ mod inner;
 mod tests;
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
@@ -62,10 +62,49 @@ impl ControllerFactory for Factory {
     }
 }
 
+/// Makes the [`Adaptive`] controllers of one connection: another one for each path to its client
+/// (RFC 9000 §9.4). All have the same [`Handle`], whose counts go on.
+#[derive(Debug)]
+pub struct OfConnection {
+    settings: Settings,
+    handle: OnceLock<Handle>,
+}
+
+impl OfConnection {
+    /// Makes controllers with these initial settings.
+    #[must_use]
+    pub const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            handle: OnceLock::new(),
+        }
+    }
+}
+
+impl ControllerFactory for OfConnection {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let mut settings = self.settings;
+        let handle = match self.handle.get() {
+            Some(handle) => {
+                // Nothing is known of another path.
+                settings.known = None;
+                handle.begin_path();
+                handle
+            }
+            None => self.handle.get_or_init(|| Handle::new(now)),
+        };
+        Box::new(Adaptive::of(now, current_mtu, settings, handle.clone()))
+    }
+}
+
 impl Adaptive {
     /// Makes the controller of a new connection with packets of `mtu` bytes.
     #[must_use]
     pub fn new(now: Instant, mtu: u16, settings: Settings) -> Self {
+        Self::of(now, mtu, settings, Handle::new(now))
+    }
+
+    fn of(now: Instant, mtu: u16, settings: Settings, handle: Handle) -> Self {
         let adaptive = Self {
             inner: Inner::new(now, mtu, &settings),
             settings,
@@ -75,7 +114,7 @@ impl Adaptive {
             acked: 0,
             oldest: None,
             newest: None,
-            handle: Handle::new(now),
+            handle,
             generation: 0,
         };
         adaptive.handle.set_mtu(mtu);

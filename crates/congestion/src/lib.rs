@@ -15,7 +15,7 @@ mod state;
 #[cfg(test)]
 mod testing;
 
-pub use adaptive::{Adaptive, Factory, Flight, Handle};
+pub use adaptive::{Adaptive, Factory, Flight, Handle, OfConnection};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use start::Start;
 pub use state::State;

@@ -175,6 +175,24 @@ impl Handle {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
+    /// Notes that the connection has another path now, with another controller. Counts go on, and what was
+    /// measured of the former path is forgotten.
+    pub(super) fn begin_path(&self) {
+        let shared = &*self.0;
+        let of_path = [
+            &shared.srtt,
+            &shared.rttvar,
+            &shared.min_rtt,
+            &shared.lost_at,
+            &shared.failover_window,
+            &shared.in_flight,
+            &shared.delivery_rate,
+        ];
+        for value in of_path {
+            value.store(0, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn sent(&self, bytes: u64) {
         if bytes < MIN_DATA {
             return;

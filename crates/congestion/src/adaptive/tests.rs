@@ -308,3 +308,36 @@ fn a_connection_that_left_its_path_may_send_at_once_and_keeps_its_window() {
         );
     }
 }
+
+/// RFC 9000 §9.4: quinn makes another controller for another path.
+#[test]
+fn a_handle_follows_its_connection_to_another_path() {
+    let now = Instant::now();
+    let known = SavedPath {
+        bdp: ByteSize::from_bytes(480_000),
+        min_rtt: RTT,
+    };
+    let factory = Arc::new(OfConnection::new(Settings {
+        known: Some(known),
+        ..settings(Algorithm::Floor, None)
+    }));
+    let build = || Arc::clone(&factory).build(now, MTU);
+    let ours = |controller: Box<dyn Controller>| {
+        controller.into_any().downcast::<Adaptive>().expect("ours")
+    };
+    let mut first = ours(build());
+    let handle = first.handle().clone();
+    let later = now + RTT;
+    first.acked(later, now, 1_200, false, RTT);
+    first.acks_ended(later, 2_400, false, None);
+    assert_eq!(handle.flight().srtt, RTT);
+    let mut second = ours(build());
+    assert!(second.initial_window() < first.initial_window());
+    let flight = handle.flight();
+    assert_eq!((flight.srtt, flight.in_flight), (Duration::ZERO, 0));
+    handle.change(settings(Algorithm::Bbr, None));
+    second.acked(later, now, 1_200, false, RTT);
+    second.acks_ended(later, 0, false, None);
+    assert_eq!(handle.acked_bytes(), 2_400);
+    assert_eq!(handle.state().algorithm, Algorithm::Bbr);
+}

@@ -26,6 +26,8 @@ mod tracked;
 mod watcher;
 
 pub(crate) use self::quic_connection::QuicConnection;
+#[cfg(test)]
+pub(crate) use self::quic_connection::QuicTransport;
 use crate::ledger::{Exchange, Exchanges, Ledger, Load, Ticket};
 use crate::transport::{Flight, Snapshot};
 pub(crate) use acknowledged::Acknowledged;

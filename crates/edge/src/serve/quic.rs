@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hikyaku_congestion::{Factory, SEND_WINDOW};
+use hikyaku_congestion::{OfConnection, SEND_WINDOW};
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_quic::proto::crypto::rustls::{HandshakeData, QuicServerConfig};
 use hikyaku_quic::proto::{ConnectionError, IdleTimeout, ServerConfig, TransportConfig, VarInt};
@@ -107,7 +107,7 @@ impl QuicConfig {
             .send_window(SEND_WINDOW)
             .datagram_receive_buffer_size(None)
             .qlog_stream(trace.map(Trace::stream))
-            .congestion_controller_factory(Arc::new(Factory(choice.quic_settings())));
+            .congestion_controller_factory(Arc::new(OfConnection::new(choice.quic_settings())));
         let mut server = self.server.clone();
         server.transport_config(Arc::new(transport));
         Arc::new(server)

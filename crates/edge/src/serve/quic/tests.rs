@@ -10,21 +10,40 @@ use hikyaku_testkit::client::tls_config;
 
 use super::*;
 use crate::clock;
-use crate::fakes::{self, LOCAL, Server, in_force, part, policy};
+use crate::fakes::{self, InForce, LOCAL, Server, in_force, part, policy};
+use crate::measure::{QuicConnection, QuicTransport};
 use udp::Network;
 
 const FAILED: &str = "hikyaku_handshakes_failed_total{transport=\"quic\"}";
 const REFUSED: &str = "hikyaku_connections_refused_total{limit=\"connections_per_address\"}";
 
-/// A listener and its network.
+/// A listener's endpoint and its network.
 struct Edge {
     server: Server,
     network: Arc<Network>,
     handshakes: Arc<AtomicUsize>,
+    endpoint: Endpoint,
+    in_force: InForce<QuicConfig>,
 }
 
 impl Edge {
     fn start(limits: Limits) -> Self {
+        let edge = Self::new(limits);
+        let listener = QuicListener {
+            endpoint: edge.endpoint.clone(),
+            local: LOCAL.parse().unwrap(),
+            config: part(&edge.in_force),
+            site: Arc::clone(&edge.server.site),
+            tasks: TaskTracker::new(),
+            handshakes: Arc::clone(&edge.handshakes),
+            unvalidated: Arc::default(),
+        };
+        tokio::spawn(listener.run());
+        edge
+    }
+
+    /// One that accepts nobody by itself.
+    fn new(limits: Limits) -> Self {
         let server = Server::with(&policy(), limits, Timeouts::default());
         let network = Arc::<Network>::default();
         let local: SocketAddr = LOCAL.parse().unwrap();
@@ -32,25 +51,21 @@ impl Edge {
         let keys = QuicKeys::new(&secrets, 1).unwrap();
         let service = server.site.service_full();
         let config = QuicConfig::new(tls, &keys, None, &service.limits, &service.timeouts);
-        let config = part(&in_force(config.unwrap()));
-        let server_config = Some(config.load().endpoint());
+        let in_force = in_force(config.unwrap());
+        let server_config = Some(part(&in_force).load().endpoint());
         let endpoint = Endpoint::spawn(keys.endpoint(0), server_config, network.bind(local));
-        let handshakes = Arc::<AtomicUsize>::default();
-        let listener = QuicListener {
-            endpoint: endpoint.unwrap(),
-            local,
-            config,
-            site: Arc::clone(&server.site),
-            tasks: TaskTracker::new(),
-            handshakes: Arc::clone(&handshakes),
-            unvalidated: Arc::default(),
-        };
-        tokio::spawn(listener.run());
         Self {
             server,
             network,
-            handshakes,
+            handshakes: Arc::default(),
+            endpoint: endpoint.unwrap(),
+            in_force,
         }
+    }
+
+    fn choice(&self, address: &str) -> TransportChoice {
+        let ip = address.parse::<SocketAddr>().unwrap().ip();
+        self.server.shared.clients.transport(ip, Transport::Quic)
     }
 
     /// A client at `address` that offers `alpn`, and begins a handshake.
@@ -230,4 +245,46 @@ async fn forged_packets_of_an_address_have_it_prove_itself() {
         1,
         "of that address alone"
     );
+}
+
+/// A client that moves gets another congestion controller, unless only its port changes, on IPv4
+/// (RFC 9000 §9.4). The meter has to see what is acknowledged all the same. Otherwise it would end the
+/// connection, as if the client took nothing.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_moves_is_measured_further() {
+    const LEN: u64 = 100_000;
+    let address = "192.0.2.7:50000";
+    let cases = [
+        ("another port", "192.0.2.7:50001"),
+        ("another host", "192.0.2.8:50000"),
+    ];
+    for (name, other) in cases {
+        let edge = Edge::new(Limits::default());
+        let connecting = edge.connect(address, "h3");
+        let choice = edge.choice(address);
+        let config = part(&edge.in_force).load().of_connection(&choice, None);
+        let incoming = edge.endpoint.accept().await.unwrap();
+        let (served, client) = tokio::join!(incoming.accept_with(config).unwrap(), connecting.1);
+        let (served, client) = (served.unwrap(), client.unwrap());
+        let measured = QuicConnection::from(served.clone());
+        let serve = async |total: u64| {
+            let mut stream = served.open_uni().await.unwrap();
+            stream.write_all(&vec![0; LEN as usize]).await.unwrap();
+            drop(stream);
+            let mut stream = client.accept_uni().await.unwrap();
+            stream.read_to_end(LEN as usize).await.unwrap();
+            until(name, || measured.acked() >= total).await;
+        };
+        serve(LEN).await;
+        edge.network.moved(address, other);
+        client
+            .open_uni()
+            .await
+            .unwrap()
+            .write_all(b"here")
+            .await
+            .unwrap();
+        until(name, || measured.remote_address() == other.parse().unwrap()).await;
+        serve(2 * LEN).await;
+    }
 }

@@ -21,6 +21,8 @@ pub(super) struct Network(Mutex<State>);
 struct State {
     sockets: HashMap<SocketAddr, mpsc::UnboundedSender<Datagram>>,
     received: HashMap<SocketAddr, usize>,
+    /// Addresses that others see, by the addresses of sockets.
+    seen: HashMap<SocketAddr, SocketAddr>,
     cut: HashSet<SocketAddr>,
 }
 
@@ -40,6 +42,13 @@ impl Network {
         self.0.lock().cut.insert(address.parse().unwrap());
     }
 
+    /// Has a socket be seen at another address from now on, as behind a NAT that has forgotten it. Nothing
+    /// comes through by the address that it had.
+    pub(super) fn moved(&self, socket: &str, seen: &str) {
+        let [socket, seen] = [socket, seen].map(|address| address.parse().unwrap());
+        self.0.lock().seen.insert(socket, seen);
+    }
+
     /// How many datagrams have come to an address.
     pub(super) fn received(&self, address: &str) -> usize {
         let received = &self.0.lock().received;
@@ -47,6 +56,18 @@ impl Network {
             .get(&address.parse().unwrap())
             .copied()
             .unwrap_or(0)
+    }
+}
+
+impl State {
+    /// The socket that is seen at an address.
+    fn socket(&self, address: SocketAddr) -> Option<&mpsc::UnboundedSender<Datagram>> {
+        let moved = self.seen.iter().find(|(_, seen)| **seen == address);
+        let socket = match moved {
+            Some((socket, _)) => *socket,
+            None => Some(address).filter(|address| !self.seen.contains_key(address))?,
+        };
+        self.sockets.get(&socket)
     }
 }
 
@@ -68,8 +89,9 @@ impl hikyaku_quic::Socket for Socket {
         if state.cut.contains(&to) {
             return Ok(());
         }
-        let datagram = (self.local, transmit.contents.to_vec());
-        let sent = state.sockets.get(&to).map(|socket| socket.send(datagram));
+        let from = state.seen.get(&self.local).copied().unwrap_or(self.local);
+        let datagram = (from, transmit.contents.to_vec());
+        let sent = state.socket(to).map(|socket| socket.send(datagram));
         if let Some(Ok(())) = sent {
             *state.received.entry(to).or_default() += 1;
         }
