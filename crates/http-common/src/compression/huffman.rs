@@ -18,6 +18,8 @@ pub fn encoded_len(text: &[u8]) -> usize {
 
 /// Appends the code of `text`, padded with ones to a whole byte (RFC 7541 §5.2).
 pub fn encode(text: &[u8], out: &mut impl BufMut) {
+    // Most strings leave in one piece, so that `out` is asked for room once.
+    let (mut piece, mut filled) = ([0; PIECE], 0);
     // The low `pending` bits are still to be written, at most 31 + 30 of them.
     let (mut bits, mut pending) = (0u64, 0u32);
     for &symbol in text {
@@ -26,16 +28,21 @@ pub fn encode(text: &[u8], out: &mut impl BufMut) {
         pending += length;
         if pending >= 32 {
             pending -= 32;
-            out.put_u32((bits >> pending) as u32);
+            let word = (bits >> pending) as u32;
+            piece[filled..filled + 4].copy_from_slice(&word.to_be_bytes());
+            filled += 4;
+            if filled == PIECE {
+                out.put_slice(&piece);
+                filled = 0;
+            }
         }
     }
-    while pending >= 8 {
-        pending -= 8;
-        out.put_u8((bits >> pending) as u8);
-    }
     if pending > 0 {
-        out.put_u8((bits << (8 - pending)) as u8 | 0xff >> pending);
+        let word = (bits << (32 - pending)) as u32 | u32::MAX >> pending;
+        piece[filled..filled + 4].copy_from_slice(&word.to_be_bytes());
+        filled += pending.div_ceil(8) as usize;
     }
+    out.put_slice(&piece[..filled]);
 }
 
 /// Appends the text whose code is the whole of `input`.
@@ -244,6 +251,9 @@ const LENGTHS: [u8; SYMBOLS] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
     30,
 ];
+
+/// Bytes that are written at once, a multiple of four.
+const PIECE: usize = 64;
 
 #[cfg(test)]
 mod tests;
