@@ -115,10 +115,14 @@ fn start(handler: &Arc<Handler>, request: Incoming, requests: &mut JoinSet<()>) 
         Answered::Whole => {}
         Answered::Sending(rest) => drop(requests.spawn(rest)),
         Answered::Not { request, head } => {
+            let service = handler.answerer.site.service();
             let handling = Box::pin(Arc::clone(handler).handle(request, head));
-            if let Some(rest) = executor::start(handling) {
-                requests.spawn(rest);
-            }
+            // Those of an upstream always wait, so that to begin here would cost a turn more.
+            let rest = match service.content.has_interim_responses() {
+                true => Some(handling as executor::Waiting),
+                false => executor::start(handling),
+            };
+            rest.map(|rest| requests.spawn(rest));
         }
     }
     while requests.try_join_next().is_some() {}
