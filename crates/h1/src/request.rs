@@ -3,28 +3,50 @@
 use bytes::{BufMut, Bytes};
 use http::{HeaderMap, Method};
 
-/// Appends a request's line and header section (RFC 9112 §3, §5).
-///
-/// `target` must have no whitespace and no control character; a `PathAndQuery` has none.
-pub fn encode_head(out: &mut Vec<u8>, method: &Method, target: &str, headers: &HeaderMap) {
-    let fields = headers.iter();
-    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + 4);
-    out.reserve(method.as_str().len() + target.len() + 14 + fields.sum::<usize>());
-    out.put_slice(method.as_str().as_bytes());
-    out.put_u8(b' ');
-    out.put_slice(target.as_bytes());
-    out.put_slice(b" HTTP/1.1\r\n");
-    encode_fields(out, headers);
+/// Appends a request's head (RFC 9112 §3, §5): its line, then its fields, one by one.
+#[derive(Debug)]
+pub struct HeadEncoder<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> HeadEncoder<'a> {
+    /// Appends the request's line.
+    ///
+    /// `target` must have no whitespace and no control character; a `PathAndQuery` has none.
+    pub fn new(out: &'a mut Vec<u8>, method: &Method, target: &str) -> Self {
+        out.put_slice(method.as_str().as_bytes());
+        out.put_u8(b' ');
+        out.put_slice(target.as_bytes());
+        out.put_slice(b" HTTP/1.1\r\n");
+        Self { out }
+    }
+
+    /// Appends a field of a valid name and value.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.value(name, |out| out.put_slice(value));
+    }
+
+    /// Appends a field of a valid name, whose value `write` appends.
+    pub fn value(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        self.out.reserve(name.len() + 64);
+        self.out.put_slice(name);
+        self.out.put_slice(b": ");
+        write(self.out);
+        self.out.put_slice(b"\r\n");
+    }
+
+    /// Appends the empty line at the end.
+    pub fn finish(self) {
+        self.out.put_slice(b"\r\n");
+    }
 }
 
 fn encode_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
+    let mut head = HeadEncoder { out };
     for (name, value) in fields {
-        out.put_slice(name.as_str().as_bytes());
-        out.put_slice(b": ");
-        out.put_slice(value.as_bytes());
-        out.put_slice(b"\r\n");
+        head.field(name.as_str().as_bytes(), value.as_bytes());
     }
-    out.put_slice(b"\r\n");
+    head.finish();
 }
 
 /// Encodes a request's content (RFC 9112 §6). The request's fields must announce the same framing.
@@ -95,12 +117,12 @@ mod tests {
 
     #[test]
     fn a_head_has_a_line_for_each_field() {
-        let mut headers = HeaderMap::new();
-        headers.append("host", HeaderValue::from_static("a.example"));
-        headers.append("x", HeaderValue::from_static("1"));
-        headers.append("x", HeaderValue::from_static(""));
         let mut head = Vec::new();
-        encode_head(&mut head, &Method::DELETE, "/a?b", &headers);
+        let mut encoder = HeadEncoder::new(&mut head, &Method::DELETE, "/a?b");
+        encoder.field(b"host", b"a.example");
+        encoder.value(b"x", |out| out.push(b'1'));
+        encoder.field(b"x", b"");
+        encoder.finish();
         let want = "DELETE /a?b HTTP/1.1\r\nhost: a.example\r\nx: 1\r\nx: \r\n\r\n";
         assert_eq!(String::from_utf8(head).unwrap(), want);
     }

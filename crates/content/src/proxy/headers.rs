@@ -1,31 +1,56 @@
 //! Header fields on their way through the proxy.
 
-use std::net::IpAddr;
-
 use hikyaku_units::arm::Version;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue};
 
+use super::description::Description;
+use super::special::{FORWARDED, HOP_BY_HOP, Special};
 use crate::Peer;
 
 /// Removes the fields of one connection (RFC 9110 §7.6.1), with all that `Connection` names. Of
 /// `TE`, only `trailers` may pass. A `Content-Length` beside `Transfer-Encoding` is invalid (RFC
-/// 9112 §6.3).
-pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(header::TRANSFER_ENCODING) {
+/// 9112 §6.3). `special` are those of the section.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, special: Special) {
+    if !special.has_any(Special::HOP_BY_HOP) {
+        return;
+    }
+    if special.has_any(Special::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
-    let takes_trailers = lists(headers, &header::TE, "trailers");
+    let takes_trailers = special.has_any(Special::TE) && lists(headers, &header::TE, "trailers");
+    if special.has_any(Special::CONNECTION) {
+        remove_named(headers);
+    }
+    remove(headers, special, &HOP_BY_HOP);
+    if takes_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Removes the fields that `Connection` names.
+fn remove_named(headers: &mut HeaderMap) {
+    // `Keep-Alive` goes in any case, and most connections name nothing else.
+    let mut options = headers.get_all(header::CONNECTION).iter();
+    if options.all(|option| option.as_bytes().eq_ignore_ascii_case(b"keep-alive")) {
+        return;
+    }
     let named: Vec<HeaderName> = elements(headers, &header::CONNECTION)
         .filter_map(|name| name.parse().ok())
         .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+    for name in named {
         headers.remove(name);
     }
-    if takes_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+}
+
+/// Removes those of `fields` that are there.
+pub(super) fn remove(headers: &mut HeaderMap, special: Special, fields: &[(Special, HeaderName)]) {
+    for (field, name) in fields {
+        if special.has_any(*field) {
+            headers.remove(name);
+        }
     }
 }
 
@@ -77,45 +102,36 @@ pub(super) fn requested_host(request: &Parts) -> Result<Option<Authority>, Inval
 pub(super) struct InvalidHost;
 
 /// Prepares a client's request for the upstream, except for its target and `Host`.
+///
+/// Returns the description of the client. If the request has one already, it is added to that
+/// instead.
 pub(super) fn prepare_request(
     request: &mut Parts,
     host: Option<&Authority>,
     peer: &Peer,
     trusts_forwarded: bool,
-) {
+) -> Option<Description> {
     let headers = &mut request.headers;
-    strip_hop_by_hop(headers);
-    // This server answers the expectation itself.
-    headers.remove(header::EXPECT);
-    join_cookies(headers);
-    if !trusts_forwarded {
-        for name in FORWARDED {
-            headers.remove(name);
-        }
+    let special = Special::of(headers);
+    strip_hop_by_hop(headers, special);
+    if special.has_any(Special::EXPECT) {
+        // This server answers the expectation itself.
+        headers.remove(header::EXPECT);
     }
-    let address = peer.remote.ip().to_canonical();
-    let text = address.to_string();
-    let forwarded = forwarded(address, &text, host);
-    for (name, element) in [(header::FORWARDED, forwarded), (X_FORWARDED_FOR, text)] {
-        if let Ok(element) = HeaderValue::try_from(element) {
-            append_element(headers, &name, element);
-        }
+    if special.has_any(Special::COOKIE) {
+        join_cookies(headers);
     }
-    if !headers.contains_key(&X_FORWARDED_PROTO) {
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
+    let mut described = Special::VIA;
+    match trusts_forwarded {
+        true => described = described.and(Special::FORWARDED),
+        false => remove(headers, special, &FORWARDED),
     }
-    if let Some(host) = host
-        && !headers.contains_key(&X_FORWARDED_HOST)
-        && let Ok(value) = HeaderValue::from_str(host.as_str())
-    {
-        headers.insert(X_FORWARDED_HOST, value);
+    let description = Description::new(peer, host);
+    if special.has_any(described) {
+        description.add_to(headers);
+        return None;
     }
-    let received = match peer.version {
-        Version::H1 => "1.1 hikyaku",
-        Version::H2 => "2 hikyaku",
-        Version::H3 => "3 hikyaku",
-    };
-    append_element(headers, &header::VIA, HeaderValue::from_static(received));
+    Some(description)
 }
 
 /// Removes the whitespace around field values. HTTP/1.1 allows it; HTTP/2 and 3 forbid it (RFC 9113
@@ -129,33 +145,6 @@ pub(super) fn trim_values(headers: &mut HeaderMap) {
             *value = trimmed;
         }
     }
-}
-
-/// Makes an element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and quotes (§6), and
-/// any host with a port has quotes.
-fn forwarded(address: IpAddr, text: &str, host: Option<&Authority>) -> String {
-    let (before, after) = match address {
-        IpAddr::V4(_) => ("for=", ""),
-        IpAddr::V6(_) => ("for=\"[", "]\""),
-    };
-    let length = host.map_or(0, |host| host.as_str().len());
-    let mut element = String::with_capacity(text.len() + length + 40);
-    for part in [before, text, after] {
-        element.push_str(part);
-    }
-    if let Some(host) = host {
-        element.push_str(";host=");
-        if host.as_str().bytes().all(is_token) {
-            element.push_str(host.as_str());
-        } else {
-            // An authority has neither quotes nor backslashes.
-            element.push('"');
-            element.push_str(host.as_str());
-            element.push('"');
-        }
-    }
-    element.push_str(";proto=https");
-    element
 }
 
 /// Joins `Cookie` fields. HTTP/2 and 3 may split them; other versions have one field (RFC 9113
@@ -211,38 +200,6 @@ pub(super) fn elements<'a>(
         .filter(|element| !element.is_empty())
 }
 
-/// A character of a token (RFC 9110 §5.6.2).
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// Fields that describe the client in front of a trusted proxy.
-const FORWARDED: [HeaderName; 7] = [
-    header::FORWARDED,
-    X_FORWARDED_FOR,
-    X_FORWARDED_HOST,
-    X_FORWARDED_PROTO,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-real-ip"),
-];
-
-const HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("http2-settings"),
-];
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -276,7 +233,10 @@ mod tests {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.headers = headers(fields);
         let host = Authority::from_static("a.example:8443");
-        prepare_request(&mut parts, Some(&host), &peer(remote), trusts);
+        let description = prepare_request(&mut parts, Some(&host), &peer(remote), trusts);
+        if let Some(description) = description {
+            description.add_to(&mut parts.headers);
+        }
         parts.headers
     }
 
@@ -297,6 +257,7 @@ mod tests {
             ),
             (
                 &[
+                    ("connection", "Keep-Alive"),
                     ("keep-alive", "1"),
                     ("proxy-connection", "x"),
                     ("transfer-encoding", "chunked"),
@@ -326,7 +287,8 @@ mod tests {
         ];
         for (fields, want) in cases {
             let mut got = headers(fields);
-            strip_hop_by_hop(&mut got);
+            let special = Special::of(&got);
+            strip_hop_by_hop(&mut got, special);
             assert_eq!(got, headers(want), "{fields:?}");
         }
     }

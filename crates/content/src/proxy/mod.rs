@@ -7,6 +7,7 @@
 mod activity;
 mod config;
 mod connect;
+mod description;
 mod download;
 mod error;
 mod headers;
@@ -16,6 +17,7 @@ mod idle;
 mod outgoing;
 mod pool;
 mod response;
+mod special;
 mod tls;
 mod trailers;
 mod tunnel;
@@ -109,7 +111,8 @@ impl Proxy {
         if headers::expects_continue(&parts.headers, peer.version) {
             interim.iter().for_each(Interim::send_continue);
         }
-        headers::prepare_request(&mut parts, host.as_ref(), peer, self.trusts_forwarded);
+        let trusts = self.trusts_forwarded;
+        let description = headers::prepare_request(&mut parts, host.as_ref(), peer, trusts);
         if let Some(tunnel) = &tunnel {
             headers::set_upgrade(&mut parts.headers, tunnel.protocol().clone());
         }
@@ -123,7 +126,8 @@ impl Proxy {
             activity: Arc::clone(&activity),
             interim,
         };
-        let answer = self.pool.send(Outgoing::new(parts, body, route)).await;
+        let outgoing = Outgoing::new(parts, description, body, route);
+        let answer = self.pool.send(outgoing).await;
         answer
             .and_then(|answer| self.pass(answer, activity, tunnel))
             .map_err(|source| Refusal::Upstream {
@@ -174,7 +178,8 @@ impl Proxy {
     ) -> Result<Response<Body>, SendError> {
         let Answer { response, rest } = answer;
         let (mut parts, content) = response.into_parts();
-        let protocol = headers::upgrade_of(&parts.headers);
+        let upgrade = |_: &Tunnel| headers::upgrade_of(&parts.headers);
+        let protocol = tunnel.as_ref().and_then(upgrade);
         response::prepare(&mut parts, self.header_size)?;
         let incoming = match content {
             Content::Http1(http1::Content::Upgraded(upstream)) => {

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, res
 
 use super::error::SendError;
 use super::headers::{append_element, elements, strip_hop_by_hop, trim_values};
+use super::special::Special;
 use crate::header_size::HeaderSize;
 
 /// Prepares an upstream's response for the client.
@@ -21,8 +22,11 @@ pub(super) fn prepare(
         return Err(SendError::HeadersTooLarge);
     }
     // The content would pass with the coding, but without the coding's name (RFC 9112 §6.1).
+    let special = Special::of(headers);
     let is_other = |coding: &str| !coding.eq_ignore_ascii_case("chunked");
-    if elements(headers, &header::TRANSFER_ENCODING).any(is_other) {
+    if special.has_any(Special::TRANSFER_ENCODING)
+        && elements(headers, &header::TRANSFER_ENCODING).any(is_other)
+    {
         return Err(SendError::TransferCoding);
     }
     let received = match response.version {
@@ -30,7 +34,7 @@ pub(super) fn prepare(
         http::Version::HTTP_10 => "1.0 hikyaku",
         _ => "1.1 hikyaku",
     };
-    make_fit(headers);
+    make_fit(headers, special);
     append_element(headers, &header::VIA, HeaderValue::from_static(received));
     // The response's version is that of the client's connection.
     response.version = http::Version::HTTP_11;
@@ -51,17 +55,22 @@ pub(super) fn interim(status: StatusCode, headers: &HeaderMap) -> Option<Respons
     *response.status_mut() = status;
     let fields = response.headers_mut();
     *fields = headers.clone();
-    make_fit(fields);
+    make_fit(fields, Special::of(headers));
     fields.remove(header::CONTENT_LENGTH);
     Some(response)
 }
 
-fn make_fit(headers: &mut HeaderMap) {
-    strip_hop_by_hop(headers);
+/// `special` are those of the section.
+fn make_fit(headers: &mut HeaderMap, special: Special) {
+    strip_hop_by_hop(headers, special);
     trim_values(headers);
-    unify_length(headers);
-    // This server alone advertises other places of the origin.
-    headers.remove(header::ALT_SVC);
+    if special.has_any(Special::CONTENT_LENGTH) {
+        unify_length(headers);
+    }
+    if special.has_any(Special::ALT_SVC) {
+        // This server alone advertises other places of the origin.
+        headers.remove(header::ALT_SVC);
+    }
 }
 
 /// Joins repeated equal lengths (RFC 9110 §8.6), and removes malformed ones: a response without

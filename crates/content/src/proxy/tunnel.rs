@@ -49,26 +49,28 @@ impl Tunnel {
         body: &mut RequestBody,
         version: Version,
     ) -> Result<Option<Self>, aws_lc_rs::error::Unspecified> {
-        let stop = request
-            .extensions
-            .remove::<Stopping>()
-            .unwrap_or_default()
-            .0;
+        let stop = |request: &mut request::Parts| {
+            let stopping = request.extensions.remove::<Stopping>();
+            stopping.unwrap_or_default().0
+        };
         if request.extensions.remove::<Protocol>().is_some() {
             let key = Key::random()?;
             key.ask(request);
             return Ok(Some(Self {
                 client: Client::Stream(std::mem::take(body), key),
                 protocol: HeaderValue::from_static(websocket::NAME),
-                stop,
+                stop: stop(request),
             }));
         }
+        if version != Version::H1 {
+            return Ok(None);
+        }
         let connection = request.extensions.remove::<OnUpgrade>();
-        let protocol = headers::upgrade_of(&request.headers).filter(|_| version == Version::H1);
-        Ok(protocol.zip(connection).map(|(protocol, connection)| Self {
+        let asked = headers::upgrade_of(&request.headers).zip(connection);
+        Ok(asked.map(|(protocol, connection)| Self {
             client: Client::Connection(connection),
             protocol,
-            stop,
+            stop: stop(request),
         }))
     }
 
