@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"hikyaku/egress/kernel/internal/rtnl"
+	"hikyaku/egress/osthread"
 )
 
 // Features lists the abilities of this kernel, found by trying them.
@@ -69,14 +69,12 @@ func Probe(ctx context.Context) (Features, error) {
 		err      error
 	}
 	results := make(chan result, 1)
-	go func() {
-		// Never unlocked: the thread, and with it the namespace, ends here.
-		runtime.LockOSThread()
+	osthread.Own(func() {
 		// Not only capabilities can be missing for that: sandboxes forbid it, too.
 		isolated := unix.Unshare(unix.CLONE_NEWNET) == nil
 		features, err := probeHere(ctx, isolated)
 		results <- result{features, err}
-	}()
+	})
 	r := <-results
 	if r.err != nil {
 		return Features{}, fmt.Errorf("probing the kernel's features: %w", r.err)

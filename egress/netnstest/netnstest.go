@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/osthread"
 )
 
 // NS is a network namespace with its loopback up.
@@ -47,13 +49,10 @@ func RequireRoot(tb testing.TB) {
 		tb.Skip("SKIPPED: ip(8) is not installed (package iproute2)")
 	}
 	// Root of a container may lack the capability; a thread of its own tries.
-	refused := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		refused <- unix.Unshare(unix.CLONE_NEWNET)
-	}()
-	if err := <-refused; err != nil {
-		tb.Skipf("SKIPPED: network namespaces cannot be made here (needs CAP_SYS_ADMIN): %s", err)
+	var refused error
+	osthread.Own(func() { refused = unix.Unshare(unix.CLONE_NEWNET) })
+	if refused != nil {
+		tb.Skipf("SKIPPED: network namespaces cannot be made here (needs CAP_SYS_ADMIN): %s", refused)
 	}
 }
 
