@@ -18,6 +18,13 @@ enum {
 	LEAST_WINDOW = 10,
 	/* Of what slow start grows by, where RTTs have risen (RFC 9406 §4.3, CSS_GROWTH_DIVISOR). */
 	GROWTH_DIVISOR = 4,
+	/* Packets of growth for each acknowledged one of a rapid start: three windows a round. */
+	RAPID_GROWTH = 2,
+	/* Packets of a window from which on a rapid start doubles: a third of the largest would be lost. */
+	RAPID_MOST = 512,
+	/* The part of the window that the kernel's CUBIC leaves at a loss (tcp_cubic.c, beta). */
+	CUBIC_BETA = 717,
+	CUBIC_SCALE = 1024,
 };
 
 static __always_inline bool in_slow_start(struct flow *flow, struct tcp_sock *tp)
@@ -35,13 +42,18 @@ static __always_inline bool window_limited(struct flow *flow, struct tcp_sock *t
 	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || flow->inner < twice;
 }
 
-/* Packets that the path holds now, with its queue; unknown if 0. */
-static __always_inline __u64 path_flight(struct flow *flow)
+static __always_inline __u32 longest_recent(struct flow *flow)
 {
 	__u32 rtt = 0;
 
 	for (int i = 0; i < 4; i++)
 		rtt = max64(rtt, flow->recent[i]);
+	return rtt;
+}
+
+/* Packets that the path holds at this RTT, with its queue; unknown if 0. */
+static __always_inline __u64 flight_at(struct flow *flow, __u32 rtt)
+{
 	return (path_rate(flow) * rtt) >> 24;
 }
 
@@ -53,14 +65,17 @@ static __always_inline bool overflowing(struct flow *flow)
 	return !flow->forgiven && risen(flow);
 }
 
-/* The window that a loss answers to. Slow start has sent up to twice of what fits into path and queue when
+/* The window that a loss answers to. Slow start has sent a multiple of what fits into path and queue when
  * it learns of the overflow: 0.7 of that would overflow them again. */
 static __always_inline __u64 overflowed(struct flow *flow)
 {
-	__u64 flight = path_flight(flow);
+	__u64 flight = flight_at(flow, longest_recent(flow));
 
+	flow->overflow_rtt = 0;
 	if (!flight || !overflowing(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
 		return flow->inner;
+	flow->overflow_rtt = longest_recent(flow);
+	flow->overflow_round = flow->round;
 	return min64(flow->inner, max64(flight, LEAST_WINDOW));
 }
 
@@ -101,8 +116,24 @@ static __always_inline void settle(struct flow *flow, struct tcp_sock *tp, __u64
 static __always_inline void leave_startup(struct flow *flow)
 {
 	flow->startup = false;
+	flow->rapid = false;
 	flow->jumped = false;
 	flow->known_bdp = 0;
+}
+
+/* Corrects the answer to an overflow of slow start. The rate of its round is that of a window that still
+ * grew; what was sent then comes back a round later, at the path's own. */
+static __always_inline void correct_overflow(struct flow *flow, struct tcp_sock *tp)
+{
+	__u64 window;
+
+	if (!flow->overflow_rtt)
+		return;
+	window = min64(flight_at(flow, flow->overflow_rtt), flow->prior) * CUBIC_BETA / CUBIC_SCALE;
+	if (window > flow->inner)
+		settle(flow, tp, window);
+	if (flow->round > flow->overflow_round + OVERFLOW_ROUNDS)
+		flow->overflow_rtt = 0;
 }
 
 static __always_inline void end_round(struct sock *sk, struct flow *flow)
@@ -110,6 +141,7 @@ static __always_inline void end_round(struct sock *sk, struct flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 	__u64 bdp = path_bdp(flow);
 
+	correct_overflow(flow, tp);
 	switch (step_of_round(flow, in_slow_start(flow, tp), window_limited(flow, tp))) {
 	case STEP_DOUBT:
 		leave_startup(flow);
@@ -154,6 +186,7 @@ static __always_inline void resume(struct flow *flow, struct tcp_sock *tp,
 		return;
 	}
 	flow->jumped = true;
+	flow->rapid = false;
 	flow->jump_at = tp->delivered;
 	flow->jump_before = earned(flow);
 	flow->inner = max64(flow->inner, window);
@@ -172,6 +205,7 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow, __u32 
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	flow->rapid = false;
 	switch (answer_losses(flow, lost, queued(flow))) {
 	case ANSWER_FORGIVEN:
 		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow) &&
@@ -189,14 +223,18 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow, __u32 
 	}
 }
 
-/* Of `acked` packets, those that the window grows by. A slow start whose packets meet a queue goes on by
- * a quarter in a round (RFC 9406 §4.2): it would learn that the path is full a round too late, and
- * lose what it sends too much. */
+/* Packets that the window grows by for `acked` ones.
+ *
+ * A slow start triples its window in a round while no queue shows, until the first loss or mark
+ * (draft-kazuho-ccwg-rapid-start). One whose packets meet a queue goes on by a quarter in a round (RFC 9406
+ * §4.2): it would learn that the path is full a round too late, and lose what it sends too much. */
 static __always_inline __u32 growth(struct flow *flow, struct tcp_sock *tp, __u32 acked)
 {
 	if (!flow->startup || !in_slow_start(flow, tp))
 		return acked;
 	flow->startup_round = flow->round;
+	if (flow->rapid && flow->inner <= RAPID_MOST && empty(flow))
+		return RAPID_GROWTH * acked;
 	if (!overflowing(flow))
 		return acked;
 	flow->held_back += acked;
@@ -230,6 +268,7 @@ void BPF_PROG(fair_init, struct sock *sk)
 	if (!flow)
 		return;
 	flow->startup = true;
+	flow->rapid = !flow->former;
 	flow->probe_interval = PROBE_ROUNDS;
 	show_fair(sk, flow);
 }
@@ -298,6 +337,7 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	give_up_probe(flow);
+	flow->rapid = false;
 	if (former_under_way(flow, tp)) {
 		flow->inner = min64(flow->inner, LEAST_WINDOW);
 		return;

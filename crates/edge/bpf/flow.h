@@ -61,6 +61,8 @@ struct flow {
 	__u32 doubt;
 
 	bool startup;
+	/* Slow start may triple its window. */
+	bool rapid;
 	__u8 stalled;
 	bool probe;
 	bool jumped;
@@ -72,6 +74,9 @@ struct flow {
 	__u64 startup_rate;
 	/* The last in which slow start grew. */
 	__u32 startup_round;
+	/* RTT and round of the last cut, where slow start had overflowed the path; 0 after some rounds. */
+	__u32 overflow_rtt;
+	__u32 overflow_round;
 	/* One more than the round; 0 for never. */
 	__u32 forgiven;
 	/* When a packet sent since the last cut was first acknowledged, in microseconds; 0 if none was. */
@@ -174,14 +179,16 @@ static __always_inline struct flow *begin(struct sock *sk)
 	return flow;
 }
 
-/* Bytes a second that send `window` packets in `100 / percent` of a round trip.
+/* Bytes a second that send `window` packets in `100 / percent` of a round trip. Packets that the receiver has
+ * or that are lost do not count: beside them the retransmissions of an overflow would come at twice the
+ * path's rate, and overflow it again.
  *
  * A subflow that joins begins before its handshake is measured. MPTCP shares data out by averages of the
  * subflows' rates: one without limit overflows them, and a far too high one keeps all data to itself for
  * a second. One that is too low is corrected as soon as the subflow has nothing more to send. */
 static __always_inline __u64 pace_of(struct tcp_sock *tp, __u64 window, __u32 percent)
 {
-	__u64 rate = (__u64)tp->mss_cache * 80000 * percent * max64(window, tp->packets_out);
+	__u64 rate = (__u64)tp->mss_cache * 80000 * percent * window;
 
 	return rate / (tp->srtt_us ? tp->srtt_us : UNKNOWN_SRTT);
 }

@@ -18,6 +18,9 @@ enum {
 	RISE_PART = 8,
 	RISE_LEAST = 4000,
 	RISE_MOST = 16000,
+	/* The same, for an RTT that is still that of an empty path: a tenth, and at most this. */
+	EMPTY_PART = 10,
+	EMPTY_MOST = 4000,
 	/* Microseconds, and part of the RTT, for which a window holds more than fills the path. */
 	SPARE_LEAST = 1000,
 	SPARE_PART = 40,
@@ -117,6 +120,16 @@ static __always_inline bool risen(struct flow *flow)
 	bool tail = !flow->tail_rtts || flow->tail_rtt >= rtt + rise;
 
 	return flow->block_rtt >= rtt + rise && tail;
+}
+
+/* Whether the least of the last RTTs, 15 at most, is that of an empty path. */
+static __always_inline bool empty(struct flow *flow)
+{
+	__u32 rtt = min_rtt(flow);
+	__u32 limit = rtt + min64(rtt / EMPTY_PART, EMPTY_MOST);
+
+	return (flow->tail_rtts && flow->tail_rtt <= limit) ||
+	       (flow->block_rtt && flow->block_rtt <= limit);
 }
 
 static __always_inline void begin_round(struct flow *flow, struct tcp_sock *tp)

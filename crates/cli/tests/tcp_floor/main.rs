@@ -5,6 +5,7 @@
 mod anew;
 mod mptcp;
 mod server;
+mod startup;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -359,40 +360,6 @@ fn a_policer_ends_trust() {
     });
     assert!(early > 0, "the queue was never full");
     assert!((late - early) * 20 < bytes as u64, "{early}, then {late}");
-}
-
-/// A queue of 50 ms on a path of 120 ms: slow start learns of the overflow when it has sent twice
-/// the capacity. The number of such overflows depends on the rate, and on the first window. One cut
-/// leaves 0.7 of path and queue, which is the path's capacity; a second one would leave 0.7 of
-/// that.
-#[test]
-fn an_overflow_of_slow_start_leaves_a_full_path() {
-    for mbps in [40, 44] {
-        let rtt = Duration::from_millis(120);
-        let path = (mbps * 1_000_000 / 8) as f64 * rtt.as_secs_f64();
-        let mut long = link(0.0);
-        for direction in [&mut long.up, &mut long.down] {
-            direction.rate = Capacity::Rate(Rate::from_bits_per_sec(mbps * 1_000_000));
-            direction.one_way_delay = rtt / 2;
-            direction.queue = QueueLimit::Time(Duration::from_millis(50));
-        }
-        let known = SavedPath {
-            bdp: ByteSize::from_bytes(path as u64),
-            min_rtt: rtt,
-        };
-        let Some(lab) = Lab::on(long) else { return };
-        for known in [None, Some(known)] {
-            let seen = [(), (), ()].map(|()| {
-                let mut pair = lab.connect(&lab.listen());
-                lab.set(&pair, Control::Fair { known });
-                lab.send(&mut pair, 6_000_000, |_| {});
-                lab.see(&pair)
-            });
-            let windows = seen.iter().map(|seen| seen.cwnd * MSS);
-            let window = f64::from(median(windows.collect()));
-            assert!(window > 0.8 * path, "{mbps} Mbit/s, {known:?}: {seen:?}");
-        }
-    }
 }
 
 #[test]
