@@ -17,6 +17,7 @@ mod state;
 mod steering;
 mod sys;
 pub mod timers;
+mod tls;
 mod wakers;
 
 pub use connection::Connection;
@@ -31,3 +32,4 @@ pub use recv_stream::RecvStream;
 pub use send_stream::{SendStream, Stopped};
 pub use socket::{Socket, UdpSocket, refuses_segments};
 pub use steering::{STEERED_LEN, Steering};
+pub use tls::TlsServer;

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
 use hikyaku_quic::proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
-use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket};
+use hikyaku_quic::{Connection, Endpoint, RecvStream, SendStream, Socket, TlsServer};
 
 /// Settings of a server and of clients that trust it.
 pub(crate) struct Settings {
@@ -18,7 +18,7 @@ pub(crate) struct Settings {
 pub(crate) fn settings() -> Settings {
     let (mut tls, mut client_tls) = hikyaku_testkit::tls::pair();
     tls.max_early_data_size = u32::MAX;
-    let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    let mut server = ServerConfig::with_crypto(Arc::new(TlsServer::new(tls).unwrap()));
     server.transport_config(transport());
     client_tls.enable_early_data = true;
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client_tls).unwrap()));
