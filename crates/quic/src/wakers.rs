@@ -2,22 +2,31 @@
 
 use std::task::{Context, Waker};
 
-/// Tasks that wait for one event; all are woken by it.
+/// Tasks that wait for one event; all are woken by it. The first one takes no allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Wakers(Vec<Waker>);
+pub(crate) struct Wakers {
+    first: Slot,
+    others: Vec<Waker>,
+}
 
 impl Wakers {
     /// Adds the task of `cx`, unless it waits already.
     pub(crate) fn add(&mut self, cx: &Context<'_>) {
-        if !self.0.iter().any(|waker| waker.will_wake(cx.waker())) {
-            self.0.push(cx.waker().clone());
+        let mut all = self.first.0.iter().chain(&self.others);
+        if all.any(|waker| waker.will_wake(cx.waker())) {
+            return;
+        }
+        match self.first.is_empty() {
+            true => self.first.set(cx),
+            false => self.others.push(cx.waker().clone()),
         }
     }
 
     /// Wakes all, and returns how many they were.
     pub(crate) fn wake(&mut self) -> usize {
-        let count = self.0.len();
-        self.0.drain(..).for_each(Waker::wake);
+        let others = std::mem::take(&mut self.others);
+        let count = self.first.wake() + others.len();
+        others.into_iter().for_each(Waker::wake);
         count
     }
 }
