@@ -66,7 +66,8 @@ pub(super) async fn serve(
         conn.udp(UdpEvent::Broke);
     }
     requests.shutdown().await;
-    meter.close().await;
+    // In a box, since the task would keep room for it beside the meter.
+    Box::pin(meter.close()).await;
     result
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hikyaku_congestion::{OfConnection, SEND_WINDOW};
 use hikyaku_core::client::sample::UdpEvent;
-use hikyaku_quic::proto::crypto::rustls::{HandshakeData, QuicServerConfig};
+use hikyaku_quic::proto::crypto::rustls::HandshakeData;
 use hikyaku_quic::proto::{ConnectionError, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use hikyaku_quic::{Connecting, Connection, Endpoint, Incoming, ZeroRttAccepted};
+use hikyaku_quic::{Connecting, Connection, Endpoint, Incoming, TlsServer, ZeroRttAccepted};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ use super::connection_ids::QuicKeys;
 use super::{Answerer, Service, Site, h3};
 use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
-use crate::live::LiveConnection;
+use crate::live::{LiveConnection, Place};
 use crate::metrics::add;
 use crate::mptcp::Mptcp;
 use crate::part::Part;
@@ -76,8 +76,7 @@ impl QuicConfig {
         timeouts: &Timeouts,
     ) -> Result<Self, QuicError> {
         check_min_cwnd(min_cwnd)?;
-        let crypto =
-            QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
+        let crypto = TlsServer::new(tls).map_err(|error| QuicError(error.to_string()))?;
         let max_idle = max_idle(timeouts)
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
@@ -167,22 +166,35 @@ impl QuicListener {
         let validated = incoming.remote_address_validated();
         let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
         let under_way = UnderWay::new(&self.handshakes, unvalidated);
-        let this = Arc::clone(self);
-        self.tasks
-            .spawn(async move { this.serve(incoming, under_way, admission).await });
+        // In a box, since the task would keep room for the handshake as long as the connection lasts.
+        let opening = Box::pin(Arc::clone(self).open(incoming, under_way, admission));
+        self.tasks.spawn(async move {
+            let Some(opened) = opening.await else {
+                return;
+            };
+            let (client, _place) = (opened.client, opened.place);
+            if let Err(error) = h3::serve(opened.answerer, opened.quic, opened.complete).await {
+                tracing::debug!(%client, "HTTP/3 connection: {error}");
+            }
+        });
     }
 
-    async fn serve(&self, incoming: Incoming, mut under_way: UnderWay, admission: Admission) {
-        let Some(begun) = self.begin(incoming).await else {
-            return;
-        };
+    /// Completes the handshake, or as much of it as early data needs.
+    async fn open(
+        self: Arc<Self>,
+        incoming: Incoming,
+        mut under_way: UnderWay,
+        admission: Admission,
+    ) -> Option<Opened> {
+        let begun = self.begin(incoming).await?;
         let established = match establish(begun.connecting, &self.site.service_full()).await {
             Ok(established) => established,
             Err(error) => {
                 failed(&self.site, begun.remote, begun.validated, &error);
                 let unvalidated = under_way.unvalidated.take();
                 drop((admission, under_way));
-                return self.linger(unvalidated).await;
+                self.linger(unvalidated).await;
+                return None;
             }
         };
         if let Some(trace) = begun.trace {
@@ -204,15 +216,18 @@ impl QuicListener {
         let conn = Conn::open(Arc::clone(&self.site.shared), opening);
         let quic = established.quic;
         let live = LiveConnection::quic(&conn, quic.clone());
-        let _place = self.site.live.list(admission, live);
+        let place = self.site.live.list(admission, live);
         let answerer = Answerer {
             conn,
             site: Arc::clone(&self.site),
         };
-        let complete = completion(&answerer, &quic, established.early, under_way);
-        if let Err(error) = h3::serve(answerer, quic, complete).await {
-            tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
-        }
+        Some(Opened {
+            complete: completion(&answerer, &quic, established.early, under_way),
+            answerer,
+            quic,
+            client: begun.remote,
+            place,
+        })
     }
 
     /// Keeps `unvalidated`, which bounds the packets to an address, until the last of them are on their way.
@@ -272,6 +287,16 @@ impl QuicListener {
         self.handshakes.load(Ordering::Relaxed) >= retry_above
             || connections.beginning(remote.ip()) >= RETRY_ABOVE_OF_ADDRESS
     }
+}
+
+/// A connection that can be served.
+struct Opened {
+    answerer: Answerer,
+    quic: Connection,
+    /// Set once the handshake is complete.
+    complete: Arc<AtomicBool>,
+    client: SocketAddr,
+    place: Place,
 }
 
 /// A connection whose handshake has begun.

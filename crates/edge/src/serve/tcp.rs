@@ -77,8 +77,10 @@ impl TcpAcceptor {
             refused: self.refused,
             tls: self.tls.load_full(),
         };
+        // In a box, since the task would keep room for the handshake as long as the connection lasts.
+        let begun = Box::pin(begin(accepted, site, admission));
         self.tasks.spawn(async move {
-            if let Err(error) = serve(accepted, site, admission).await {
+            if let Err(error) = serve(begun).await {
                 tracing::debug!(client = %remote, "TCP connection: {error}");
             }
         });
@@ -96,10 +98,10 @@ struct Accepted {
     tls: Arc<ServerConfig>,
 }
 
-async fn serve(accepted: Accepted, site: Arc<Site>, admission: Admission) -> io::Result<()> {
-    // In boxes, since the compiler would keep room in the task for each of these beside the others.
-    let mut connection = Box::pin(begin(accepted, site, admission)).await?;
+async fn serve(begun: impl Future<Output = io::Result<Box<Connection>>>) -> io::Result<()> {
+    let mut connection = begun.await?;
     let result = poll_fn(|cx| connection.poll(cx)).await;
+    // In a box, too.
     Box::pin(connection.close()).await;
     result
 }
