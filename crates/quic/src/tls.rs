@@ -165,13 +165,13 @@ impl crypto::Session for Session {
         let Some(tls) = &mut self.tls else {
             // After its Finished a client has nothing to say in QUIC (RFC 9001 §4.4, §6).
             let alert = AlertDescription::UnexpectedMessage;
-            return Err(failure(alert, "a message after the handshake"));
+            return Err(failure(alert, &"a message after the handshake"));
         };
         if let Err(error) = tls.read_hs(bytes) {
             let alert = tls.alert();
             return Err(failure(
                 alert.unwrap_or(AlertDescription::InternalError),
-                error,
+                &error,
             ));
         }
         let is_new = self.agreed.is_none()
@@ -246,7 +246,7 @@ fn keys(keys: rustls::quic::Keys) -> Keys {
     }
 }
 
-fn failure(alert: AlertDescription, reason: impl ToString) -> TransportError {
+fn failure(alert: AlertDescription, reason: &impl ToString) -> TransportError {
     TransportError {
         code: TransportErrorCode::crypto(alert.into()),
         frame: None,

@@ -1,20 +1,24 @@
 //! QUIC: accepting connections, and their settings.
 
+mod config;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hikyaku_congestion::{OfConnection, SEND_WINDOW};
+use hikyaku_congestion::SEND_WINDOW;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_quic::proto::crypto::rustls::HandshakeData;
-use hikyaku_quic::proto::{ConnectionError, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use hikyaku_quic::{Connecting, Connection, Endpoint, Incoming, TlsServer, ZeroRttAccepted};
+use hikyaku_quic::proto::{ConnectionError, VarInt};
+use hikyaku_quic::{Connecting, Connection, Endpoint, Incoming, ZeroRttAccepted};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use tokio_util::task::TaskTracker;
 
-use super::connection_ids::QuicKeys;
+pub(crate) use self::config::QuicConfig;
+pub use self::config::QuicError;
+pub(super) use self::config::max_idle;
 use super::{Answerer, Service, Site, h3};
 use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
@@ -23,108 +27,14 @@ use crate::metrics::add;
 use crate::mptcp::Mptcp;
 use crate::part::Part;
 use crate::qlog::Trace;
-use crate::sections::{Limits, Timeouts};
-use crate::transport::TransportChoice;
 use crate::unvalidated::{Handshaking, Unvalidated};
-use crate::uploads::FIRST_WINDOW;
 use hikyaku_content::Peer;
 
-/// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
-/// for two minutes, many do less).
-const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Time that it takes at most to end a connection in order.
-const ORDERLY_END: Duration = Duration::from_secs(1);
-/// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
-/// spare for greasing.
-const UNI_STREAMS: u32 = 8;
 /// For how long the last packets of a failed handshake may be on their way to the client.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
 
 /// Connections of one address before the end of their handshake from which on it has to be proven.
 const RETRY_ABOVE_OF_ADDRESS: usize = 32;
-
-/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1). It is longer than
-/// the time after which a connection without requests is ended in order, where that comes first.
-pub(super) fn max_idle(timeouts: &Timeouts) -> Duration {
-    let idle = timeouts.idle;
-    idle.saturating_add(ORDERLY_END).min(MAX_IDLE)
-}
-
-/// Why the QUIC settings can't be made.
-#[derive(Debug, thiserror::Error)]
-#[error("setting up QUIC: {0}")]
-pub struct QuicError(String);
-
-/// The settings of QUIC connections.
-pub(crate) struct QuicConfig {
-    server: ServerConfig,
-    max_idle: IdleTimeout,
-    max_streams: VarInt,
-    stream_window: VarInt,
-}
-
-impl QuicConfig {
-    /// Takes the settings from the configuration.
-    ///
-    /// # Errors
-    /// When TLS lacks what QUIC needs, or a limit can't be expressed.
-    pub(crate) fn new(
-        tls: rustls::ServerConfig,
-        keys: &QuicKeys,
-        min_cwnd: Option<u64>,
-        limits: &Limits,
-        timeouts: &Timeouts,
-    ) -> Result<Self, QuicError> {
-        check_min_cwnd(min_cwnd)?;
-        let crypto = TlsServer::new(tls).map_err(|error| QuicError(error.to_string()))?;
-        let max_idle = max_idle(timeouts)
-            .try_into()
-            .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
-        Ok(Self {
-            server: ServerConfig::new(Arc::new(crypto), keys.tokens()),
-            max_idle,
-            max_streams: VarInt::from_u32(limits.streams),
-            stream_window: VarInt::from_u32(limits.upload_window() / 2),
-        })
-    }
-
-    /// Settings that an endpoint needs before it knows who comes.
-    pub(crate) fn endpoint(&self) -> ServerConfig {
-        self.server.clone()
-    }
-
-    /// The settings of a connection whose sender shall do `choice`.
-    fn of_connection(&self, choice: &TransportChoice, trace: Option<&Trace>) -> Arc<ServerConfig> {
-        let mut transport = TransportConfig::default();
-        transport
-            .max_idle_timeout(Some(self.max_idle))
-            .max_concurrent_bidi_streams(self.max_streams)
-            .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
-            // Fixed from here on; the connection's, which follows the path, bounds all streams.
-            .stream_receive_window(self.stream_window)
-            .receive_window(VarInt::from_u32(FIRST_WINDOW))
-            .send_window(SEND_WINDOW)
-            .datagram_receive_buffer_size(None)
-            .qlog_stream(trace.map(Trace::stream))
-            .congestion_controller_factory(Arc::new(OfConnection::new(choice.quic_settings())));
-        let mut server = self.server.clone();
-        server.transport_config(Arc::new(transport));
-        Arc::new(server)
-    }
-}
-
-/// Refuses a floor that no connection can reach.
-fn check_min_cwnd(min_cwnd: Option<u64>) -> Result<(), QuicError> {
-    if let Some(bytes) = min_cwnd
-        && bytes > SEND_WINDOW
-    {
-        return Err(QuicError(format!(
-            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
-             connection may have in flight"
-        )));
-    }
-    Ok(())
-}
 
 /// Accepts QUIC connections on one socket.
 pub(crate) struct QuicListener {

@@ -8,10 +8,14 @@ use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
 use hikyaku_quic::proto::{ClientConfig, EndpointConfig};
 use hikyaku_testkit::client::tls_config;
 
+use super::config::check_min_cwnd;
 use super::*;
 use crate::clock;
 use crate::fakes::{self, InForce, LOCAL, Server, in_force, part, policy};
 use crate::measure::{QuicConnection, QuicTransport};
+use crate::sections::{Limits, Timeouts};
+use crate::serve::connection_ids::QuicKeys;
+use crate::transport::TransportChoice;
 use udp::Network;
 
 const FAILED: &str = "hikyaku_handshakes_failed_total{transport=\"quic\"}";
