@@ -3,6 +3,7 @@
 
 mod admission;
 mod floods;
+mod idle;
 mod memory;
 mod sizes;
 mod support;
