@@ -9,8 +9,8 @@ import (
 )
 
 // Own runs f on a thread that ends afterwards, and waits for it. It is never the main thread,
-// which ends with the process alone: what f changes of that one, such as its network
-// namespace, would look to be the whole process's in /proc.
+// which ends with the process alone. A network namespace that f enters there would look to
+// be the whole process's in /proc.
 func Own(f func()) {
 	done := make(chan struct{})
 	go func() {

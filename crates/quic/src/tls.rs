@@ -109,7 +109,7 @@ struct Session {
     next: Option<Box<Secrets>>,
 }
 
-/// What a handshake agreed on.
+/// Results of a handshake.
 struct Agreed {
     protocol: Option<Vec<u8>>,
     server_name: Option<String>,

@@ -66,7 +66,6 @@ fn idle_connections_hold_little_memory() {
                 connections.push(open(http, &server).await);
             }
             let each = memory_at_rest(&server).saturating_sub(before) / COUNT;
-            println!("{http:?}: {each} bytes for each connection");
             assert!(each < limit, "{http:?}: {each} bytes for each connection");
             let name = format!("hikyaku_connections{{version=\"{}\"}}", http.name());
             assert_eq!(server.metric(&name) as u64, FIRST + COUNT, "{http:?}");

@@ -175,8 +175,8 @@ impl Handle {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Notes that the connection has another path now, with another controller. Counts go on, and what was
-    /// measured of the former path is forgotten.
+    /// Notes that the connection has another path now, with another controller. Counts go on,
+    /// and measurements of the former path are forgotten.
     pub(super) fn begin_path(&self) {
         let shared = &*self.0;
         let of_path = [

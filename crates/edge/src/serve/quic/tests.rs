@@ -252,7 +252,7 @@ async fn forged_packets_of_an_address_have_it_prove_itself() {
 }
 
 /// A client that moves gets another congestion controller, unless only its port changes, on IPv4
-/// (RFC 9000 §9.4). The meter has to see what is acknowledged all the same. Otherwise it would end the
+/// (RFC 9000 §9.4). The meter has to see acknowledgements all the same. Otherwise it would end the
 /// connection, as if the client took nothing.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_moves_is_measured_further() {
