@@ -110,6 +110,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/first-fair-sim.toml"),
     ),
     (
+        "first-link",
+        include_str!("../../../../experiments/first-link.toml"),
+    ),
+    (
         "first-page-sim",
         include_str!("../../../../experiments/first-page-sim.toml"),
     ),
