@@ -24,7 +24,7 @@ pub(crate) struct Process {
 /// Time that a process may take to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The processes with a thread in one of the named namespaces.
+/// The processes whose main thread is in one of the named namespaces.
 pub(super) fn inside(namespaces: &[String]) -> Vec<Process> {
     let inodes = inodes(namespaces);
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -100,42 +100,12 @@ fn inodes(namespaces: &[String]) -> Vec<Inode> {
     namespaces.iter().filter_map(inode).collect()
 }
 
-/// Threads have namespaces of their own. A program may have moved its main thread elsewhere.
 fn is_inside(pid: u32, inodes: &[Inode]) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
-    threads
-        .flatten()
-        .filter_map(|thread| inode(&thread.path().join("ns/net")))
-        .any(|inode| inodes.contains(&inode))
+    let path = format!("/proc/{pid}/ns/net");
+    inode(Path::new(&path)).is_some_and(|inode| inodes.contains(&inode))
 }
 
 fn inode(path: &Path) -> Option<Inode> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(test)]
-mod tests {
-    use hikyaku_testkit::{skip, this_test};
-
-    use super::super::netns::Netns;
-    use super::*;
-
-    #[test]
-    fn a_process_is_found_by_any_of_its_threads() {
-        if !rustix::process::geteuid().is_root() {
-            return skip(&this_test(), "network namespaces need root");
-        }
-        let namespace = Netns::create("threads").unwrap();
-        let names = [namespace.name().to_owned()];
-        let is_found = || {
-            let own = std::process::id();
-            inside(&names).iter().any(|process| process.pid == own)
-        };
-        assert!(!is_found());
-        assert!(namespace.enter(is_found).unwrap());
-        assert!(!is_found());
-    }
 }
