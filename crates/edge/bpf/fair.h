@@ -20,7 +20,7 @@ enum {
 	GROWTH_DIVISOR = 4,
 	/* Packets of growth for each acknowledged one of a rapid start: three windows a round. */
 	RAPID_GROWTH = 2,
-	/* Packets of a window from which on a rapid start doubles: a third of the largest would be lost. */
+	/* Packets of a window from which on a rapid start only doubles: its overshoot costs more than it gains. */
 	RAPID_MOST = 512,
 	/* The part of the window that the kernel's CUBIC leaves at a loss (tcp_cubic.c, beta). */
 	CUBIC_BETA = 717,
@@ -69,12 +69,13 @@ static __always_inline bool overflowing(struct flow *flow)
  * it learns of the overflow: 0.7 of that would overflow them again. */
 static __always_inline __u64 overflowed(struct flow *flow)
 {
-	__u64 flight = flight_at(flow, longest_recent(flow));
+	__u32 rtt = longest_recent(flow);
+	__u64 flight = flight_at(flow, rtt);
 
 	flow->overflow_rtt = 0;
 	if (!flight || !overflowing(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
 		return flow->inner;
-	flow->overflow_rtt = longest_recent(flow);
+	flow->overflow_rtt = rtt;
 	flow->overflow_round = flow->round;
 	return min64(flow->inner, max64(flight, LEAST_WINDOW));
 }
@@ -331,10 +332,13 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 }
 
 /* A timeout: everything in flight is taken for lost, and slow start sends it again. Where there was
- * no queue it goes up to what the path carries, or goes on; a second one in a row ends the trust. */
+ * no queue it goes up to what the path carries, or goes on. A second one in a row ends the trust: then
+ * slow start goes up to what CUBIC leaves of the window before the first, and not of the one packet
+ * since. */
 static __always_inline void time_out(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	__u64 left;
 
 	give_up_probe(flow);
 	flow->rapid = false;
@@ -342,8 +346,14 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 		flow->inner = min64(flow->inner, LEAST_WINDOW);
 		return;
 	}
-	if (tp->inet_conn.icsk_retransmits > 0)
+	if (tp->inet_conn.icsk_retransmits > 0) {
 		begin_doubt(flow);
+		leave_startup(flow);
+		left = (__u64)flow->prior * CUBIC_BETA / CUBIC_SCALE;
+		tp->snd_ssthresh = min64(tp->snd_ssthresh, max64(left, 2));
+		flow->inner = 1;
+		return;
+	}
 	if (!trusted(flow) || queued(flow)) {
 		leave_startup(flow);
 		cut(sk, flow, 0);
@@ -351,7 +361,9 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 		return;
 	}
 	flow->forgiven = flow->round + 1;
-	if (!in_slow_start(flow, tp))
+	if (in_slow_start(flow, tp))
+		flow->prior = flow->inner;
+	else
 		cut(sk, flow, path_bdp(flow));
 	flow->inner = min64(flow->inner, LEAST_WINDOW);
 	flow->unearned = 0;
@@ -364,6 +376,8 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 
 	if (flow && state == TCP_CA_LOSS) {
 		time_out(sk, flow);
+		/* Slow start goes on from here, and does not jump to what an overflow before has left. */
+		flow->overflow_rtt = 0;
 		cubictcp_state(sk, state);
 		show_fair(sk, flow);
 	} else if (flow && state == TCP_CA_CWR) {

@@ -1,5 +1,7 @@
 //! Slow start of the fair floor: how fast it is, and what it leaves when it has overflowed the path.
 
+use std::net::Shutdown;
+
 use super::*;
 
 /// A path without losses.
@@ -10,14 +12,18 @@ struct Route {
 }
 
 impl Route {
-    fn lab(&self) -> Option<Lab> {
-        let mut both = link(0.0);
+    fn link(&self, loss: f64) -> LinkPair {
+        let mut both = link(loss);
         for direction in [&mut both.up, &mut both.down] {
             direction.rate = Capacity::Rate(Rate::from_bits_per_sec(self.mbps * 1_000_000));
             direction.one_way_delay = self.rtt / 2;
             direction.queue = QueueLimit::Time(self.queue);
         }
-        Lab::on(both)
+        both
+    }
+
+    fn lab(&self) -> Option<Lab> {
+        Lab::on(self.link(0.0))
     }
 
     /// Bytes that fill the path, without its queue.
@@ -100,4 +106,47 @@ fn slow_start_triples_its_window_in_a_round() {
     let largest = |control| lab.largest_window_within(control, rtt * 9 / 2);
     let (plain, rapid) = (largest(Control::Plain(Congestion::Cubic)), largest(FAIR));
     assert!(rapid >= plain * 3 / 2, "{rapid} and {plain} packets");
+}
+
+/// Nothing arrives for two timeouts and more, right after slow start has overflowed the path. Then slow
+/// start begins with one packet. It goes up to what was left of the window before, whatever the number of
+/// timeouts.
+#[test]
+fn after_an_outage_slow_start_fills_the_path_again() {
+    let rtt = Duration::from_millis(100);
+    let route = Route {
+        mbps: 40,
+        rtt,
+        queue: rtt / 2,
+    };
+    let Some(mut lab) = route.lab() else { return };
+    let seen = [(), (), ()].map(|()| {
+        let pair = lab.connect(&lab.listen());
+        lab.set(&pair, FAIR);
+        let bytes = 20_000_000;
+        let [mut server, mut client] =
+            [&pair.server, &pair.client].map(|of| of.try_clone().unwrap());
+        thread::spawn(move || server.write_all(&vec![7; bytes]));
+        thread::spawn(move || client.read_exact(&mut vec![0; bytes]));
+        eventually("slow start has overflowed the path", || {
+            (lab.see(&pair).retransmitted > 0).then_some(())
+        });
+        lab.topology.start_link(route.link(1.0), 1).unwrap();
+        thread::sleep(Duration::from_millis(1500));
+        lab.topology.start_link(route.link(0.0), 2).unwrap();
+        let before = lab.see(&pair);
+        eventually("something is acknowledged again", || {
+            (lab.see(&pair).cwnd > 1).then_some(())
+        });
+        let after = (0..20).map(|_| {
+            thread::sleep(rtt);
+            lab.see(&pair).cwnd
+        });
+        let after = after.max().unwrap();
+        pair.client.shutdown(Shutdown::Both).unwrap();
+        (before.cwnd, after)
+    });
+    assert!(seen.iter().all(|(before, _)| *before == 1), "{seen:?}");
+    let after = f64::from(median(seen.map(|(_, after)| after).to_vec()) * MSS);
+    assert!(after > 0.5 * route.bdp(), "{seen:?}");
 }
