@@ -64,22 +64,17 @@ func (m Missing) String() string {
 // objects in the caller's for a moment, which no route uses. VRF devices are only asked for
 // in a way that the kernel refuses.
 func Probe(ctx context.Context) (Features, error) {
-	type result struct {
-		features Features
-		err      error
-	}
-	results := make(chan result, 1)
+	var features Features
+	var err error
 	osthread.Own(func() {
 		// Not only capabilities can be missing for that: sandboxes forbid it, too.
 		isolated := unix.Unshare(unix.CLONE_NEWNET) == nil
-		features, err := probeHere(ctx, isolated)
-		results <- result{features, err}
+		features, err = probeHere(ctx, isolated)
 	})
-	r := <-results
-	if r.err != nil {
-		return Features{}, fmt.Errorf("probing the kernel's features: %w", r.err)
+	if err != nil {
+		return Features{}, fmt.Errorf("probing the kernel's features: %w", err)
 	}
-	return r.features, nil
+	return features, nil
 }
 
 // probeHere probes in the calling thread's network namespace; isolated: it is the

@@ -123,7 +123,9 @@ fn start(handler: &Arc<Handler>, request: Incoming, requests: &mut JoinSet<()>) 
                 true => Some(handling as executor::Waiting),
                 false => executor::start(handling),
             };
-            rest.map(|rest| requests.spawn(rest));
+            if let Some(rest) = rest {
+                requests.spawn(rest);
+            }
         }
     }
     while requests.try_join_next().is_some() {}
