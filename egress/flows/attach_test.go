@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 
 func countUntilKilled(hook string) {
 	runtime.LockOSThread()
+	var counter *Counter
 	namespace, err := os.Open(os.Getenv(crashNamespace))
 	if err == nil {
 		err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
@@ -40,7 +41,7 @@ func countUntilKilled(hook string) {
 		if hook == HookClsact.String() {
 			opts.Hook = HookClsact
 		}
-		_, err = Attach(opts)
+		counter, err = Attach(opts)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -48,6 +49,7 @@ func countUntilKilled(hook string) {
 	}
 	fmt.Println("counting")
 	time.Sleep(time.Hour)
+	runtime.KeepAlive(counter) // else a garbage collection closes its lock
 }
 
 // crash counts in a process of its own and kills that.

@@ -259,6 +259,17 @@ impl Server {
         self.child.id()
     }
 
+    /// The bytes of memory that belong to the server alone. Pages of its program are not counted:
+    /// their share per process changes whenever a server of another test starts or ends.
+    pub fn memory(&self) -> u64 {
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap();
+        let line = rollup
+            .lines()
+            .find_map(|line| line.strip_prefix("Pss_Anon:"));
+        let kib = line.unwrap().split_whitespace().next().unwrap();
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
     /// The server's standard error so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()

@@ -194,6 +194,9 @@ fn ngtcp2_over_quic() {
     for (name, args, url, want) in cases {
         let output = gtlsclient(servers.files.port(), args, &dir, url);
         expect_responses(name, &output, want);
+        if name == "key update" {
+            assert!(text(&output.stderr).contains("Initiate key update"));
+        }
         if url == big {
             let got = fs::read(dir.path().join("big.bin")).unwrap();
             assert!(got == noise(BIG), "{name}: {} bytes", got.len());
@@ -220,7 +223,12 @@ fn gtlsclient(port: u16, args: &[&str], downloads: &TempDir, url: &str) -> Outpu
         &port,
         url,
     ];
-    run("gtlsclient", &[args, &always].concat())
+    // This client gives up where the server's own key update is not confirmed when its own is due.
+    let both = "ngtcp2_conn_initiate_key_update: ERR_INVALID_STATE";
+    (0..10)
+        .map(|_| run("gtlsclient", &[args, &always].concat()))
+        .find(|output| !text(&output.stderr).contains(both))
+        .expect("a key update that does not meet the server's")
 }
 
 #[track_caller]

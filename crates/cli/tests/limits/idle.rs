@@ -1,6 +1,5 @@
 //! Memory of connections that are idle.
 
-use std::fs;
 use std::time::Duration;
 
 use hikyaku_testkit::client::{self, H2, H3};
@@ -17,20 +16,12 @@ const COUNT: u64 = 256;
 /// (docs/performance.md); in a debug build tasks are larger.
 const LIMITS: [(Http, u64); 2] = [(Http::H2, 16 * 1024), (Http::H3, 44 * 1024)];
 
-/// The server's own memory, in bytes.
-fn memory(server: &Server) -> u64 {
-    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = line.unwrap().split_whitespace().next().unwrap();
-    kib.parse::<u64>().unwrap() * 1024
-}
-
 /// The server's memory once it does not change any more.
 fn memory_at_rest(server: &Server) -> u64 {
     eventually("the server is at rest", || {
-        let before = memory(server);
+        let before = server.memory();
         std::thread::sleep(Duration::from_millis(500));
-        (memory(server) == before).then_some(before)
+        (server.memory() == before).then_some(before)
     })
 }
 

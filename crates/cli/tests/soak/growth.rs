@@ -20,7 +20,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub(crate) struct Idle {
     descriptors: usize,
     tasks: usize,
-    /// Proportional set size in KiB.
+    /// Anonymous memory in KiB.
     memory: u64,
 }
 
@@ -62,7 +62,7 @@ impl Idle {
         Self {
             descriptors: descriptors(server).len(),
             tasks,
-            memory: memory(server),
+            memory: server.memory() / 1024,
         }
     }
 }
@@ -103,13 +103,4 @@ fn descriptors(server: &Server) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     links.map(|link| link.display().to_string()).collect()
-}
-
-fn memory(server: &Server) -> u64 {
-    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
-    let line = rollup
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
 }
