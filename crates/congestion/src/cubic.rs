@@ -145,11 +145,16 @@ impl Cubic {
     }
 
     /// Reacts to the loss or ECN mark of a packet sent at `sent` (§4.6 to §4.8).
+    ///
+    /// An outage shows as persistent congestion several times, and loses packets sent before it
+    /// was seen. Only the first time reduces the threshold (RFC 5681 §3.1, on timeouts in a row).
     pub(crate) fn congested(&mut self, now: Instant, sent: Instant, persistent: bool) {
-        self.reduce(now, sent, 0.0);
+        if !persistent || self.window > self.minimum() {
+            self.reduce(now, sent, 0.0);
+        }
         if persistent {
             self.window = self.minimum();
-            self.recovery = None;
+            self.recovery = Some(now);
             self.growth = Growth::Full;
             self.epoch = None;
         }

@@ -161,6 +161,23 @@ fn persistent_congestion_begins_again_with_two_packets() {
     assert!((14.0..17.0).contains(&path.packets()), "{}", path.packets());
 }
 
+#[test]
+fn an_outage_reduces_the_threshold_once() {
+    let mut path = Path::avoiding(100.0);
+    let before = path.packets();
+    let sent = path.now;
+    for _ in 0..3 {
+        path.now += RTT * 4;
+        path.cubic.congested(path.now, path.now - RTT, true);
+    }
+    path.now += RTT;
+    path.cubic.congested(path.now, sent, false);
+    path.now += RTT * 2;
+    path.rounds(6);
+    let window = path.packets();
+    assert!((0.65..0.75).contains(&(window / before)), "{window}");
+}
+
 proptest! {
     #[test]
     fn the_window_stays_within_bounds(events in prop::collection::vec(0u8..4, 1..300)) {
