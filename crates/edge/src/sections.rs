@@ -68,7 +68,8 @@ pub struct Limits {
     /// QUIC handshakes under way from which on new clients must prove their address
     /// by a Retry (RFC 9000 §8.1.2). Default 500.
     pub quic_retry_above: usize,
-    /// Requests at once on one connection of HTTP/2 or HTTP/3. Default 128.
+    /// Requests at once on one connection of HTTP/2 or HTTP/3. Default 100, the least that RFC 9113
+    /// §6.5.2 and RFC 9114 §6.1 recommend: QUIC keeps room for each.
     pub streams: u32,
     /// Size of a header section, of requests and of upstreams' responses: name, value and
     /// 32 bytes for each field (RFC 9113 §6.5.2). Default `64KiB`.
@@ -103,7 +104,7 @@ impl Default for Limits {
             connections: 100_000,
             connections_per_address: 1024,
             quic_retry_above: 500,
-            streams: 128,
+            streams: 100,
             header_size: ByteSize::from_kib(64),
             body_size: ByteSize::from_mib(1024),
             memory_per_connection: ByteSize::from_mib(12),

@@ -14,7 +14,7 @@ const FIRST: u64 = 64;
 const COUNT: u64 = 256;
 /// Bytes that a connection may hold after one request. `make bench` has the figures of a release build
 /// (docs/performance.md); in a debug build tasks are larger.
-const LIMITS: [(Http, u64); 2] = [(Http::H2, 16 * 1024), (Http::H3, 44 * 1024)];
+const LIMITS: [(Http, u64); 2] = [(Http::H2, 16 * 1024), (Http::H3, 38 * 1024)];
 
 /// The server's memory once it does not change any more.
 fn memory_at_rest(server: &Server) -> u64 {

@@ -7,7 +7,7 @@ use crate::settings::{INITIAL_WINDOW, id};
 /// The limits that a server sets its client on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Requests that the client may have open at a time. Default 128.
+    /// Requests that the client may have open at a time. Default 100.
     pub max_streams: u32,
     /// Window of new streams for the client's content, in bytes, up to 2^31 - 1. Default 65,535.
     pub stream_window: u32,
@@ -40,7 +40,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            max_streams: 128,
+            max_streams: 100,
             stream_window: INITIAL_WINDOW,
             connection_window: INITIAL_WINDOW,
             max_section_size: 65_536,
