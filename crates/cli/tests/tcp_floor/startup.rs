@@ -109,8 +109,7 @@ fn slow_start_triples_its_window_in_a_round() {
 }
 
 /// Nothing arrives for two timeouts and more, right after slow start has overflowed the path. Then slow
-/// start begins with one packet. It goes up to what was left of the window before, whatever the number of
-/// timeouts.
+/// start begins with one packet. It goes up to the rest of the window before, whatever the number of timeouts.
 #[test]
 fn after_an_outage_slow_start_fills_the_path_again() {
     let rtt = Duration::from_millis(100);
