@@ -74,7 +74,7 @@ async fn run(root: &Path) {
         ("256 MiB", &kept, "/large.mp4", &[], 2),
     ];
     for (name, config, path, conditions, requests) in cases {
-        let content = Content::Files(Files::open(root, config).unwrap());
+        let content = Content::from(Files::open(root, config).unwrap());
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             rounds.push(round(&content, path, conditions, *requests).await);

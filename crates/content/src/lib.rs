@@ -4,10 +4,13 @@ mod body;
 pub mod files;
 mod globs;
 mod header_size;
+mod hosts;
 mod interim;
 mod omit;
 mod protocol;
 pub mod proxy;
+mod routes;
+mod sites;
 mod stopping;
 
 use std::fmt;
@@ -16,17 +19,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hikyaku_units::arm::Version;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 
 pub use body::Body;
 pub use files::{Files, FilesConfig, FilesError, ReadError, WholeFile};
 pub use globs::path_glob;
 pub use header_size::HeaderSize;
+pub use hosts::Hosts;
 pub use interim::{Interim, InterimHeads};
 pub use omit::omit_content;
 pub use protocol::Protocol;
 pub use proxy::{Proxy, ProxyConfig, ProxyError};
+pub use routes::{AnswerConfig, HeadersConfig, RedirectConfig, RouteConfig, SiteConfig, SiteError};
+pub use sites::Content;
 pub use stopping::Stopping;
 
 /// Why a body ended early.
@@ -48,56 +54,6 @@ pub struct Peer {
     pub version: Version,
     /// Server name of the TLS handshake (RFC 6066 §3), if the client sent one.
     pub server_name: Option<Arc<str>>,
-}
-
-/// The content of a server.
-#[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "there is one of it, and it is not moved"
-)]
-pub enum Content {
-    /// Files below a root directory.
-    Files(Files),
-    /// Responses of an upstream server.
-    Proxy(Proxy),
-}
-
-impl Content {
-    /// Answers a request. Never fails: an error becomes a response, with its [`ErrorReason`] in the
-    /// extensions if the log should report more.
-    ///
-    /// The response may have content that its method or status forbids, until [`omit_content`] has
-    /// taken it.
-    pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
-        match self {
-            Self::Files(files) => files.respond(&request.into_parts().0).await,
-            // Boxed, since it is twenty times the size of the other future. Without the box, each
-            // request for a file would move all of it.
-            Self::Proxy(proxy) => Box::pin(proxy.respond(request, peer)).await,
-        }
-    }
-
-    /// Returns the file that answers a request with all its content, if that is in memory. The
-    /// request's path and fields decide; its method is GET or HEAD.
-    ///
-    /// `None` says nothing of the answer, which [`Content::respond`] then gives.
-    pub fn whole_file(&self, path: &str, headers: &HeaderMap) -> Option<WholeFile> {
-        match self {
-            Self::Files(files) => files.whole(path, headers),
-            Self::Proxy(_) => None,
-        }
-    }
-
-    /// Whether there may be interim responses (1xx) before a response.
-    pub const fn has_interim_responses(&self) -> bool {
-        matches!(self, Self::Proxy(_))
-    }
-
-    /// Whether a client may ask for a stream of another protocol, by extended CONNECT.
-    pub fn has_tunnels(&self) -> bool {
-        matches!(self, Self::Proxy(proxy) if proxy.has_tunnels())
-    }
 }
 
 /// Why a response is an error. For the log only, since it may name files, addresses and causes that

@@ -9,11 +9,12 @@ use serde::Deserialize;
 
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
-use hikyaku_content::{FilesConfig, ProxyConfig};
+use hikyaku_content::{FilesConfig, HeadersConfig, ProxyConfig, RouteConfig};
 
 pub use crate::sections::{
     AccessFormat, AccessTarget, AdminAddress, AdminConfig, Limits, ListenAddress, LogConfig,
-    ModelConfig, ParseAddressError, StateConfig, Timeouts, TlsConfig, TlsVersion,
+    ModelConfig, ParseAddressError, SiteSection, SiteTls, StateConfig, Timeouts, TlsConfig,
+    TlsVersion,
 };
 pub use load::ConfigError;
 
@@ -59,6 +60,18 @@ pub struct Config {
     pub files: FilesConfig,
     /// Reverse proxy.
     pub proxy: ProxyConfig,
+    /// Changes of the fields of requests that an upstream gets. Default: none.
+    pub request_headers: HeadersConfig,
+    /// Changes of the fields of all responses. Default: none.
+    pub response_headers: HeadersConfig,
+    /// Sites by their hosts. `root`, `upstream`, `request_headers`, `response_headers` and `route` outside of
+    /// them are for all other hosts. Default: none.
+    #[serde(rename = "site")]
+    pub sites: Vec<SiteSection>,
+    /// Parts of the site that are served in another way. Their `files` and `proxy` need only the keys
+    /// that differ from the site's. Default: none.
+    #[serde(rename = "route")]
+    pub routes: Vec<RouteConfig>,
 }
 
 impl Default for Config {
@@ -81,6 +94,10 @@ impl Default for Config {
             state: StateConfig::default(),
             files: FilesConfig::default(),
             proxy: ProxyConfig::default(),
+            request_headers: HeadersConfig::default(),
+            response_headers: HeadersConfig::default(),
+            sites: Vec::new(),
+            routes: Vec::new(),
         }
     }
 }

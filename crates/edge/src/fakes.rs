@@ -30,7 +30,7 @@ use crate::shared::{Shared, Terms};
 use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Resumption, Source};
 use crate::transport::Snapshot;
-use hikyaku_content::{Content, Files, FilesConfig, Peer};
+use hikyaku_content::{Files, FilesConfig, Peer};
 
 /// Its client.
 pub(crate) const CLIENT: &str = "192.0.2.7:50000";
@@ -99,7 +99,12 @@ pub(crate) fn tls() -> (rustls::ServerConfig, rustls::ServerConfig, Secrets) {
         only_tls13: false,
         early_data: false,
     };
-    let tcp = tls::tcp_config(Arc::clone(&certificate), &provider, &settings).unwrap();
+    let tcp = tls::tcp_config(
+        Arc::<Certificate>::clone(&certificate),
+        &provider,
+        &settings,
+    )
+    .unwrap();
     let quic = tls::quic_config(certificate, &provider, &settings).unwrap();
     (tcp, quic, secrets)
 }
@@ -216,7 +221,7 @@ impl Server {
 fn service(root: &tempfile::TempDir, limits: Limits, timeouts: Timeouts) -> Service {
     let files = Files::open(root.path(), &FilesConfig::default()).unwrap();
     Service {
-        content: Content::Files(files),
+        content: files.into(),
         shards: None,
         limits,
         timeouts,

@@ -2,6 +2,7 @@
 
 mod address;
 mod one_or_many;
+mod site;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use crate::uploads::FIRST_WINDOW;
 pub(crate) use address::addresses;
 pub use address::{ListenAddress, ParseAddressError};
+pub use site::{SiteSection, SiteTls};
 
 /// Certificate and TLS versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

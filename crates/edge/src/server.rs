@@ -33,8 +33,9 @@ use crate::serve::{QuicError, QuicListener, Site, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
 use crate::store::{self, Store, StoreError, Writer};
-use crate::tls::{Certificate, TlsError};
-use certificate::watch_certificate;
+use crate::tls::{Certificate, Certificates, TlsError};
+use certificate::watch_certificates;
+use hikyaku_content::SiteError;
 use in_force::{InForce, Kept};
 use setup::{check_unchanged, raise_descriptor_limit, set_floor};
 use start::{Known, Sockets};
@@ -59,12 +60,8 @@ pub enum ServerError {
     Workers(#[source] io::Error),
     #[error(transparent)]
     Listen(#[from] ListenError),
-    #[error("serving {what}")]
-    Content {
-        what: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error(transparent)]
+    Content(#[from] SiteError),
     #[error("reading the model {}", path.display())]
     Model {
         path: PathBuf,
@@ -147,7 +144,8 @@ impl Server {
         let site = Site::new(Arc::clone(&shared), Arc::clone(&kept.controls), service);
         let addresses = listeners.iter().map(|listener| listener.address).collect();
         let settings = in_force.part(|all| &all.admin);
-        let admin = admin_of(&site, Arc::clone(&kept.certificate), addresses, settings);
+        let certificates = in_force.part(|all| &all.certificates);
+        let admin = admin_of(&site, certificates, addresses, settings);
         let state = in_force.load().config.state.dir.clone();
         let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
@@ -193,9 +191,9 @@ impl Server {
         services.spawn(async move { ended.run_until_cancelled(warning).await });
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
         let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
-        let certificate = Arc::clone(&self.kept.certificate);
-        services.spawn(watch_certificate(
-            certificate,
+        let certificates = self.in_force.part(|all| &all.certificates);
+        services.spawn(watch_certificates(
+            certificates,
             shared,
             provider,
             end.clone(),
@@ -375,7 +373,7 @@ async fn drive(driver: Driver, local: SocketAddr) {
 
 fn admin_of(
     site: &Site,
-    certificate: Arc<Certificate>,
+    certificates: Part<Certificates>,
     addresses: Vec<SocketAddr>,
     settings: Part<admin::Settings>,
 ) -> Admin {
@@ -384,7 +382,7 @@ fn admin_of(
         connections: Arc::clone(&site.connections),
         live: Arc::clone(&site.live),
         traces: Arc::clone(&site.traces),
-        certificate,
+        certificates,
         addresses,
         reloads: Reloads::default(),
         settings,

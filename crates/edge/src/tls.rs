@@ -1,6 +1,7 @@
 //! TLS: certificates, session tickets, and the settings for TCP and QUIC.
 
 mod certificate;
+mod certificates;
 mod description;
 mod load;
 mod names;
@@ -11,10 +12,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::server::{
+    ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+};
 
 use crate::secrets::Tickets;
 pub use certificate::{Certificate, Pair, Source};
+pub(crate) use certificates::Certificates;
 pub use description::Description;
 
 /// Why no certificate could be made ready.
@@ -127,7 +131,7 @@ impl Resumption {
 /// # Errors
 /// When the provider lacks what the protocol versions need.
 pub fn tcp_config(
-    certificate: Arc<Certificate>,
+    certificates: Arc<dyn ResolvesServerCert>,
     provider: &Arc<CryptoProvider>,
     settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
@@ -136,7 +140,7 @@ pub fn tcp_config(
     } else {
         &[&rustls::version::TLS13, &rustls::version::TLS12]
     };
-    let mut config = base_config(certificate, provider, versions)?;
+    let mut config = base_config(certificates, provider, versions)?;
     config.ticketer = Arc::clone(&settings.resumption.ticketer);
     config.alpn_protocols = match settings.http2 {
         true => ["h2", "http/1.1", "http/1.0"].as_slice(),
@@ -153,11 +157,11 @@ pub fn tcp_config(
 /// # Errors
 /// When the provider lacks what QUIC needs.
 pub fn quic_config(
-    certificate: Arc<Certificate>,
+    certificates: Arc<dyn ResolvesServerCert>,
     provider: &Arc<CryptoProvider>,
     settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
-    let mut config = base_config(certificate, provider, &[&rustls::version::TLS13])?;
+    let mut config = base_config(certificates, provider, &[&rustls::version::TLS13])?;
     config.alpn_protocols = vec![b"h3".to_vec()];
     // A client opens one connection at a time, and gets the next ticket on that.
     config.send_tls13_tickets = 1;
@@ -173,7 +177,7 @@ pub fn quic_config(
 }
 
 fn base_config(
-    certificate: Arc<Certificate>,
+    certificates: Arc<dyn ResolvesServerCert>,
     provider: &Arc<CryptoProvider>,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> Result<rustls::ServerConfig, TlsError> {
@@ -182,7 +186,7 @@ fn base_config(
             .with_protocol_versions(versions)
             .map_err(TlsError::Setup)?
             .with_no_client_auth()
-            .with_cert_resolver(certificate),
+            .with_cert_resolver(certificates),
     )
 }
 

@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
         path: "/dir?a=1",
         status: 301,
         body: b"301 Moved Permanently\n",
-        want: &[("location", Some("/dir/?a=1"))],
+        want: &[("location", Some("./dir/?a=1"))],
         ..GET
     },
     Case {

@@ -5,6 +5,8 @@ mod files;
 mod listen;
 mod pins;
 mod proxy;
+mod routes;
+mod sites;
 
 /// The start page of all sites.
 const PAGE: &[u8] = b"<!doctype html><title>start</title>";

@@ -30,6 +30,9 @@ pub struct FilesConfig {
     /// sibling must hold the same content as its file. An empty list turns siblings off. Default
     /// `["br", "zstd", "gzip"]`.
     pub precompressed: Vec<Coding>,
+    /// File below the root that is sent, with status 200, for a path that names no file, as single-page
+    /// applications want it. Default: none.
+    pub fallback: Option<String>,
     /// File below the root that is sent, with status 404, for a path that names no file. Default:
     /// none, a plain line of text.
     pub not_found: Option<String>,
@@ -60,6 +63,7 @@ impl Default for FilesConfig {
             hidden: false,
             symlinks: Symlinks::Beneath,
             precompressed: vec![Coding::Br, Coding::Zstd, Coding::Gzip],
+            fallback: None,
             not_found: None,
             types: BTreeMap::new(),
             cache_control: Vec::new(),
@@ -104,6 +108,7 @@ mod tests {
             hidden = true
             symlinks = "never"
             precompressed = ["gzip"]
+            fallback = "index.html"
             not_found = "404.html"
             types = { geojson = "application/geo+json" }
             cache_control = [{ match = "*.css", value = "max-age=60" }]
@@ -117,6 +122,7 @@ mod tests {
             hidden: true,
             symlinks: Symlinks::Never,
             precompressed: vec![Coding::Gzip],
+            fallback: Some("index.html".to_owned()),
             not_found: Some("404.html".to_owned()),
             types: BTreeMap::from([("geojson".to_owned(), "application/geo+json".to_owned())]),
             cache_control: vec![CacheRule {

@@ -53,7 +53,9 @@ pub use whole::WholeFile;
 pub struct Files {
     site: Arc<Site>,
     cache: Cache<Arc<Resource>>,
-    /// Request path of the page that is sent for a path that names no file.
+    /// Request path of the page that is sent, with status 200, for a path that names no file.
+    fallback: Option<String>,
+    /// Request path of the page that is sent, with status 404, for a path that names no file.
     not_found: Option<String>,
     started: Instant,
 }
@@ -67,27 +69,47 @@ impl Files {
     /// # Errors
     /// If the directory cannot be opened, or a setting cannot be used.
     pub fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
-        let not_found = config.not_found.as_ref();
+        let page = |key, page: &Option<String>| {
+            let page = page.as_ref();
+            page.map(|page| page_path(key, page)).transpose()
+        };
         Ok(Self {
             site: Arc::new(Site::open(root, config)?),
             cache: Cache::new(config.cache_entries, config.revalidate),
-            not_found: not_found.map(|page| error_page_path(page)).transpose()?,
+            fallback: page("fallback", &config.fallback)?,
+            not_found: page("not_found", &config.not_found)?,
             started: Instant::now(),
         })
     }
 
-    /// Answers a request from its head. The request's content has no meaning here.
-    pub(super) async fn respond(&self, request: &Parts) -> Response<Body> {
+    /// Answers a request from its head by the file at `path`, which may be another than the client's.
+    /// The request's content has no meaning here.
+    pub(super) async fn respond(&self, request: &Parts, path: &str) -> Response<Body> {
         match request.method {
             Method::GET | Method::HEAD => {}
             Method::OPTIONS => return allow(StatusCode::NO_CONTENT),
             _ => return allow(StatusCode::METHOD_NOT_ALLOWED),
         }
-        match self.find(request.uri.path()).await {
+        match self.find(path).await {
             Ok(Found::File(file)) => send(file.select(&request.headers), request),
-            Ok(Found::Unslashed(directory)) => redirect(&directory, request.uri.query()),
+            Ok(Found::Unslashed) => add_slash(request.uri.path(), request.uri.query()),
             Ok(Found::Directory(target, directory)) => self.list(target, directory).await,
-            Err(error) => self.refuse(&error).await,
+            Err(error) => match self.fallback(&error).await {
+                Some(file) => send(file.select(&request.headers), request),
+                None => self.refuse(&error).await,
+            },
+        }
+    }
+
+    /// The file that is sent in place of one that is not there.
+    async fn fallback(&self, error: &FindError) -> Option<Arc<Resource>> {
+        let path = self.fallback.as_ref()?;
+        if error.status() != StatusCode::NOT_FOUND {
+            return None;
+        }
+        match self.find(path).await {
+            Ok(Found::File(file)) => Some(file),
+            _ => None,
         }
     }
 
@@ -260,11 +282,12 @@ fn unsatisfiable(len: u64) -> Response<Body> {
 }
 
 /// Returns the request path of a configured page.
-fn error_page_path(page: &str) -> Result<String, FilesError> {
+fn page_path(key: &'static str, page: &str) -> Result<String, FilesError> {
     let path = format!("/{}", path::encode_path(page.trim_start_matches('/')));
     match Target::parse(&path, false) {
         Ok(target) if !target.is_directory() => Ok(path),
-        _ => Err(FilesError::NotFound {
+        _ => Err(FilesError::Page {
+            key,
             path: page.to_owned(),
         }),
     }
@@ -280,10 +303,17 @@ fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
 }
 
 /// Redirects to the directory's path with its slash, so that relative links in it work.
-fn redirect(directory: &Target, query: Option<&str>) -> Response<Body> {
+/// Sends the client to its path with a slash at the end. The address is relative, so that it is right also
+/// where the client's path is not that of the directory, and never names another host.
+pub(crate) fn add_slash(path: &str, query: Option<&str>) -> Response<Body> {
     let mut response = status_response(StatusCode::MOVED_PERMANENTLY);
-    let location = directory.directory_location(query);
-    response.headers_mut().insert(header::LOCATION, location);
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let name = crate::routes::normal(name).unwrap_or_default();
+    let location = match query {
+        Some(query) => format!("./{name}/?{query}"),
+        None => format!("./{name}/"),
+    };
+    insert_text(response.headers_mut(), header::LOCATION, location);
     response
 }
 
@@ -341,10 +371,12 @@ pub enum FilesError {
         /// The entry of `index`.
         name: String,
     },
-    /// The setting `not_found` names no file that is served.
-    #[error("`not_found`: `{path}` is no path of a file below the root, or a hidden one")]
-    NotFound {
-        /// The setting `not_found`.
+    /// The setting `fallback` or `not_found` names no file that is served.
+    #[error("`{key}`: `{path}` is no path of a file below the root, or a hidden one")]
+    Page {
+        /// The configuration key.
+        key: &'static str,
+        /// Its value.
         path: String,
     },
     /// `small_body` is above its bound.

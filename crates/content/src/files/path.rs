@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// The names below the root in a request's path.
@@ -60,24 +59,6 @@ impl Target {
             return Path::new(".");
         }
         Path::new(OsStr::from_bytes(&self.relative))
-    }
-
-    /// The path as a directory's URL. It starts and ends with one slash, so that no request makes
-    /// it name another host.
-    pub(super) fn directory_url(&self) -> String {
-        if self.relative.is_empty() {
-            return "/".to_owned();
-        }
-        format!("/{}/", percent_encode(&self.relative, NOT_IN_PATH))
-    }
-
-    /// `Location` of the directory, with the query of the request.
-    pub(super) fn directory_location(&self, query: Option<&str>) -> HeaderValue {
-        let url = self.directory_url();
-        query
-            .and_then(|query| HeaderValue::try_from(format!("{url}?{query}")).ok())
-            .or_else(|| HeaderValue::try_from(url).ok())
-            .unwrap_or(HeaderValue::from_static("/"))
     }
 }
 
@@ -201,23 +182,6 @@ mod tests {
     fn names_need_not_be_utf8() {
         let target = Target::parse("/caf%E9", false).unwrap();
         assert_eq!(target.as_path().as_os_str().as_bytes(), b"caf\xe9");
-        assert_eq!(target.directory_url(), "/caf%E9/");
-    }
-
-    #[test]
-    fn locations_stay_on_this_host() {
-        let cases = [
-            ("/a", None, "/a/"),
-            ("/a b?", Some("x=1&y=%20"), "/a%20b%3F/?x=1&y=%20"),
-            ("//evil.example", None, "/evil.example/"),
-            ("///evil.example", Some("//x"), "/evil.example/?//x"),
-            ("/\\evil.example", None, "/%5Cevil.example/"),
-            ("/a%0d%0ab", None, "/a%0D%0Ab/"),
-        ];
-        for (path, query, want) in cases {
-            let target = Target::parse(path, false).unwrap();
-            assert_eq!(target.directory_location(query), want, "{path}");
-        }
     }
 
     proptest::proptest! {

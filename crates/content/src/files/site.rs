@@ -49,7 +49,7 @@ impl Resource {
 pub(super) enum Found {
     File(Arc<Resource>),
     /// A directory whose path lacks the slash at its end.
-    Unslashed(Target),
+    Unslashed,
     /// A directory that is to be listed.
     Directory(Target, OwnedFd),
 }
@@ -164,7 +164,7 @@ impl Site {
             FileType::RegularFile if !target.is_directory() => self
                 .resource(target.as_path(), (file, stat), known, wait)
                 .map(Found::File),
-            FileType::Directory if !target.is_directory() => Ok(Found::Unslashed(target)),
+            FileType::Directory if !target.is_directory() => Ok(Found::Unslashed),
             FileType::Directory => self.find_in(target, file, known, wait),
             FileType::RegularFile => Err(FindError::open(target.as_path(), Errno::NOTDIR)),
             _ => Err(FindError::Irregular {

@@ -50,15 +50,19 @@ pub(crate) async fn respond(
     version: Version,
 ) -> Response<Body> {
     let method = request.method().clone();
-    let peer = Peer {
+    let mut response = content.respond(request, &peer(version)).await;
+    omit_content(&method, &mut response);
+    response
+}
+
+/// The connection of all requests.
+pub(crate) fn peer(version: Version) -> Peer {
+    Peer {
         remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
         local: SocketAddr::from(([192, 0, 2, 2], 443)),
         version,
         server_name: Some("site.example".into()),
-    };
-    let mut response = content.respond(request, &peer).await;
-    omit_content(&method, &mut response);
-    response
+    }
 }
 
 pub(crate) fn no_body() -> RequestBody {

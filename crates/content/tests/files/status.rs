@@ -145,12 +145,13 @@ async fn directories_redirect_within_this_host() {
         write(&root.join("x\\evil/index.html"), "x");
     });
     let cases = [
-        ("/evil.example", "/evil.example/"),
-        ("//evil.example", "/evil.example/"),
-        ("///evil.example?a=//b", "/evil.example/?a=//b"),
-        ("/a%20b/c?q=%2F", "/a%20b/c/?q=%2F"),
-        ("/a%20b//c", "/a%20b/c/"),
-        ("/x%5Cevil", "/x%5Cevil/"),
+        ("/evil.example", "./evil.example/"),
+        ("//evil.example", "./evil.example/"),
+        ("///evil.example?a=//b", "./evil.example/?a=//b"),
+        ("/a%20b/c?q=%2F", "./c/?q=%2F"),
+        ("/%61%20b", "./a%20b/"),
+        ("/a%20b//c", "./c/"),
+        ("/x%5Cevil", "./x%5Cevil/"),
     ];
     for (path, location) in cases {
         let answer = server.get(path, &[]).await;

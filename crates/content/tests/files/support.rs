@@ -29,7 +29,7 @@ impl Server {
         fs::create_dir(&root).unwrap();
         fill(&root);
         let files = Files::open(&root, config).unwrap();
-        let content = Arc::new(Content::Files(files));
+        let content = Arc::new(Content::from(files));
         Self { outer, content }
     }
 

@@ -222,7 +222,7 @@ impl Edge {
     pub(crate) fn new(url: &str, config: &ProxyConfig) -> Self {
         let proxy = Proxy::new(url, config, ByteSize::from_kib(64)).unwrap();
         Self {
-            content: Arc::new(Content::Proxy(proxy)),
+            content: Arc::new(Content::from(proxy)),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::metrics::{self, Gauges};
 use crate::part::Part;
 use crate::qlog::Traces;
 use crate::shared::Shared;
-use crate::tls::Certificate;
+use crate::tls::Certificates;
 use forget::forget;
 use hikyaku_content::Body;
 pub use listener::AdminError;
@@ -47,7 +47,7 @@ pub(crate) struct Admin {
     pub(crate) connections: Arc<Connections>,
     pub(crate) live: Arc<LiveConnections>,
     pub(crate) traces: Arc<Traces>,
-    pub(crate) certificate: Arc<Certificate>,
+    pub(crate) certificates: Part<Certificates>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Reloads that the API is asked for.
@@ -178,7 +178,7 @@ fn exposition(admin: &Admin) -> Response<Body> {
     };
     let mut registry = metrics::registry();
     shared.metrics.register(&mut registry, gauges);
-    admin.certificate.register(&mut registry);
+    admin.certificates.load().register(&mut registry);
     if let Some(egress) = &shared.egress {
         egress.register(&mut registry);
         shared.metrics.register_failovers(&mut registry);

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
 use crate::fakes::{InForce, Server, in_force, part, replace, sample};
-use crate::tls::Source;
+use crate::tls::{Certificate, Source};
 
 struct Api {
     server: Server,
@@ -20,6 +20,9 @@ impl Api {
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let names = vec!["localhost".to_owned()];
         let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
+        let certificate = Arc::new(certificate);
+        let certificates = Certificates::new(certificate, &[], None, &provider).unwrap();
+        let certificates = in_force(certificates);
         let settings = Settings {
             token: token.map(str::to_owned),
             send_timeout: Duration::from_secs(30),
@@ -33,7 +36,7 @@ impl Api {
             connections: Arc::clone(&server.site.connections),
             live: Arc::clone(&server.site.live),
             traces: Arc::clone(&server.site.traces),
-            certificate: Arc::new(certificate),
+            certificates: part(&certificates),
             addresses: vec!["198.51.100.1:443".parse().unwrap()],
             reloads: Reloads::default(),
             settings: part(&settings),

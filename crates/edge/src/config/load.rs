@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::Config;
+use super::{Config, SiteSection};
 use crate::egress::{Classes, ClassesError};
 use crate::tls;
 
@@ -67,6 +67,7 @@ impl Config {
                 why,
             })?;
         }
+        inherit(&mut table);
         Self::deserialize(table).map_err(|error| ConfigError::Conflict(error.to_string()))
     }
 
@@ -87,8 +88,11 @@ impl Config {
     }
 
     fn check_content(&self) -> Result<(), ConfigError> {
+        for site in &self.sites {
+            check_site(site)?;
+        }
         match (&self.root, &self.upstream) {
-            (None, None) => Err(conflict(
+            (None, None) if self.routes.is_empty() && self.sites.is_empty() => Err(conflict(
                 "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
                  requests to (`--upstream URL` or `upstream`)",
             )),
@@ -133,6 +137,25 @@ impl Config {
     }
 }
 
+fn check_site(site: &SiteSection) -> Result<(), ConfigError> {
+    let Some(name) = site.names.first() else {
+        return Err(conflict(
+            "a `[[site]]` has no `names`: what is for all other hosts stands outside of the sites",
+        ));
+    };
+    let fault = match (&site.root, &site.upstream) {
+        (None, None) if site.routes.is_empty() => {
+            "has nothing to serve: give it a `root`, an `upstream` or routes"
+        }
+        (Some(_), Some(_)) => "has both `root` and `upstream`: keep one of them",
+        _ if site.tls.cert.len() != site.tls.key.len() => {
+            "needs as many files in `tls.key` as in `tls.cert`"
+        }
+        _ => return Ok(()),
+    };
+    Err(ConfigError::Conflict(format!("the site `{name}` {fault}")))
+}
+
 fn conflict(text: &str) -> ConfigError {
     ConfigError::Conflict(text.to_owned())
 }
@@ -149,6 +172,55 @@ fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
     };
     toml::from_str::<Config>(&text).map_err(parse)?;
     toml::from_str(&text).map_err(parse)
+}
+
+/// Gives sites and routes the keys that their own settings of files and of the proxy lack, from what they
+/// are in.
+fn inherit(table: &mut toml::Table) {
+    for key in SETTINGS {
+        let outer = table.get(key).and_then(toml::Value::as_table).cloned();
+        let outer = outer.unwrap_or_default();
+        for site in tables(table, "site") {
+            let own = site.entry(key).or_insert_with(|| toml::Table::new().into());
+            if let Some(own) = own.as_table_mut() {
+                fill_in(own, &outer);
+            }
+            let own = site.get(key).and_then(toml::Value::as_table).cloned();
+            fill_in_routes(site, key, &own.unwrap_or_default());
+        }
+        fill_in_routes(table, key, &outer);
+    }
+}
+
+/// Gives the routes of a site the keys that their own settings lack.
+fn fill_in_routes(site: &mut toml::Table, key: &str, outer: &toml::Table) {
+    for route in tables(site, "route") {
+        if let Some(toml::Value::Table(own)) = route.get_mut(key) {
+            fill_in(own, outer);
+        }
+    }
+}
+
+/// The tables of an array.
+fn tables<'a>(table: &'a mut toml::Table, key: &str) -> impl Iterator<Item = &'a mut toml::Table> {
+    let array = table.get_mut(key).and_then(toml::Value::as_array_mut);
+    let values = array.into_iter().flatten();
+    values.filter_map(toml::Value::as_table_mut)
+}
+
+/// Sections that sites and routes may have of their own.
+const SETTINGS: [&str; 2] = ["files", "proxy"];
+
+fn fill_in(inner: &mut toml::Table, outer: &toml::Table) {
+    for (key, value) in outer {
+        match (inner.get_mut(key), value) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(outer)) => fill_in(inner, outer),
+            (Some(_), _) => {}
+            (None, value) => {
+                inner.insert(key.clone(), value.clone());
+            }
+        }
+    }
 }
 
 /// `table` with `KEY=VALUE` applied. The value is taken as TOML where that gives a usable

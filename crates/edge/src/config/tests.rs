@@ -162,3 +162,130 @@ fn keys_that_do_not_fit_together_are_reported() {
         }
     }
 }
+
+#[test]
+fn routes_have_the_settings_of_the_site_but_for_their_own() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"
+        root = "/srv"
+        [files]
+        hidden = true
+        index = ["home.html"]
+        types = { a = "text/a", b = "text/b" }
+        [[route]]
+        path = "/own"
+        files = { index = ["own.html"], types = { b = "text/own" } }
+        proxy = { insecure = true }
+        [[route]]
+        path = "/none"
+    "#;
+    std::fs::write(file.path(), text).unwrap();
+    let set = ["proxy.keep_connections=7".to_owned()];
+    let config = Config::load(Some(file.path()), &set).unwrap();
+    let [own, none] = &config.routes[..] else {
+        panic!("{:?}", config.routes)
+    };
+    let files = own.files.as_ref().unwrap();
+    assert!(files.hidden);
+    assert_eq!(files.index, ["own.html"]);
+    let types: Vec<_> = files
+        .types
+        .iter()
+        .map(|(of, is)| format!("{of} {is}"))
+        .collect();
+    assert_eq!(types, ["a text/a", "b text/own"]);
+    let proxy = own.proxy.as_ref().unwrap();
+    assert!(proxy.insecure);
+    assert_eq!(proxy.keep_connections, 7);
+    assert_eq!((&none.files, &none.proxy), (&None, &None));
+}
+
+#[test]
+fn routes_alone_are_something_to_serve() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "[[route]]\npath = \"/\"\nanswer = { status = 204 }",
+    )
+    .unwrap();
+    Config::load(Some(file.path()), &[])
+        .unwrap()
+        .check()
+        .unwrap();
+    std::fs::write(file.path(), "[[route]]\npath = \"/\"\nanswr = 1").unwrap();
+    let error = Config::load(Some(file.path()), &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("answr") && error.contains("line 3"),
+        "{error}"
+    );
+}
+
+#[test]
+fn sites_have_the_settings_of_the_server_but_for_their_own() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"
+        [files]
+        hidden = true
+        index = ["home.html"]
+        [[site]]
+        names = ["a.example"]
+        root = "/a"
+        files = { index = ["a.html"] }
+        [[site.route]]
+        path = "/list"
+        files = { listing = true }
+        [[site]]
+        names = ["b.example"]
+        upstream = "http://b"
+        tls = { cert = "b.pem", key = "b.key" }
+        [[site.route]]
+        path = "/list"
+        root = "/b"
+        files = { listing = true }
+    "#;
+    std::fs::write(file.path(), text).unwrap();
+    let config = Config::load(Some(file.path()), &[]).unwrap();
+    config.check().unwrap();
+    let [a, b] = &config.sites[..] else {
+        panic!("{:?}", config.sites)
+    };
+    assert_eq!(
+        (a.files.hidden, &*a.files.index),
+        (true, &["a.html".to_owned()][..])
+    );
+    assert_eq!(b.files, config.files);
+    for (site, index) in [(a, "a.html"), (b, "home.html")] {
+        let files = site.routes[0].files.as_ref().unwrap();
+        assert!(files.listing && files.hidden, "{index}");
+        assert_eq!(files.index, [index]);
+    }
+    assert_eq!(b.tls.cert, [Path::new("b.pem")]);
+}
+
+#[test]
+fn wrong_sites_are_reported() {
+    let cases = [
+        ("root = \"/a\"", "has no `names`"),
+        (
+            "names = [\"a.example\"]",
+            "`a.example` has nothing to serve",
+        ),
+        (
+            "names = [\"a.example\"]\nroot = \"/a\"\nupstream = \"http://a\"",
+            "`a.example` has both",
+        ),
+        (
+            "names = [\"a.example\"]\nroot = \"/a\"\ntls.cert = \"a.pem\"",
+            "as many files in `tls.key`",
+        ),
+    ];
+    for (site, want) in cases {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("[[site]]\n{site}")).unwrap();
+        let config = Config::load(Some(file.path()), &[]).unwrap();
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.contains(want), "{error}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::{Classes, Egress, RouteCount, Rules};
 use crate::fakes::{in_force, part};
-use crate::tls::{Certificate, Source};
+use crate::tls::{Certificate, Certificates, Source};
 use hikyaku_core::egress::Route;
 
 /// Names, labels, types and help texts of all metrics in the order of their lines, without values.
@@ -40,7 +40,8 @@ fn exposed() -> String {
     };
     let mut registry = registry();
     metrics.register(&mut registry, gauges);
-    certificate.register(&mut registry);
+    let certificates = Certificates::new(Arc::new(certificate), &[], None, &provider).unwrap();
+    certificates.register(&mut registry);
     egress.register(&mut registry);
     metrics.register_failovers(&mut registry);
     let text = encode(&registry).unwrap();

@@ -19,9 +19,7 @@ impl Answerer {
         if is_changed || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
         }
-        let file = service
-            .content
-            .whole_file(request.uri().path(), request.headers())?;
+        let file = service.content.whole_file(request, &self.conn.peer)?;
         let header_size = service.limits.header_size.into();
         check(request, self.conn.peer.version, header_size).ok()?;
         Some(file)

@@ -8,42 +8,41 @@ use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::add;
+use crate::part::Part;
 use crate::shared::Shared;
-use crate::tls::{Certificate, Source};
+use crate::tls::{Certificate, Certificates};
 
 /// Between looks whether the files have changed.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reads the files again when they have changed, and warns of certificates that expire.
-pub(super) async fn watch_certificate(
-    certificate: Arc<Certificate>,
+pub(super) async fn watch_certificates(
+    certificates: Part<Certificates>,
     shared: Arc<Shared>,
     provider: Arc<CryptoProvider>,
     end: CancellationToken,
 ) {
-    let is_self_signed = matches!(certificate.source(), Source::SelfSigned { .. });
-    let mut seen = certificate.modified();
     let mut warned = HashSet::new();
     loop {
-        warned = warn_of_time(&certificate, &warned);
+        warned = warn_of_time(&certificates.load(), &warned);
         let slept = end.run_until_cancelled(tokio::time::sleep(INTERVAL)).await;
         if slept.is_none() {
             return;
         }
-        let modified = certificate.modified();
-        if modified != seen || is_self_signed {
-            reload(&certificate, &shared, &provider);
-            seen = modified;
+        for certificate in certificates.load().all() {
+            if certificate.has_changed() {
+                reload(certificate, &shared, &provider);
+            }
         }
     }
 }
 
 /// Says what concerns the certificates' time, if it has not been said; gives what holds now. The
 /// text changes each day, so that it is said each day.
-fn warn_of_time(certificate: &Certificate, warned: &HashSet<String>) -> HashSet<String> {
+fn warn_of_time(certificates: &Certificates, warned: &HashSet<String>) -> HashSet<String> {
     let now = SystemTime::now();
-    let descriptions = certificate.descriptions();
-    let concerns = descriptions.iter().filter_map(|one| one.concern(now));
+    let descriptions = certificates.all().flat_map(|one| one.descriptions());
+    let concerns = descriptions.filter_map(|one| one.concern(now));
     let concerns: HashSet<_> = concerns.collect();
     for concern in concerns.difference(warned) {
         tracing::warn!("{concern}");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::server::ResolvesServerCert;
 
 use super::ServerError;
 use super::setup::{available, load_model};
@@ -13,9 +14,9 @@ use crate::serve::{QuicConfig, QuicKeys, Service};
 use crate::shards::Shards;
 use crate::shared::Terms;
 use crate::tcp_cc::Controls;
-use crate::tls::{self, Certificate, Resumption};
+use crate::tls::{self, Certificate, Certificates, Resumption};
 use crate::{admin, clients};
-use hikyaku_content::{Content, Files, Proxy};
+use hikyaku_content::{Content, SiteConfig, SiteError};
 use hikyaku_core::policy::VersionPolicy;
 
 /// Parts that outlive a reload, and that settings are made with.
@@ -34,6 +35,7 @@ pub(super) struct InForce {
     pub(super) egress: Arc<egress::Rules>,
     pub(super) terms: Arc<Terms>,
     pub(super) service: Arc<Service>,
+    pub(super) certificates: Arc<Certificates>,
     pub(super) admin: Arc<admin::Settings>,
     pub(super) tcp_tls: Arc<rustls::ServerConfig>,
     pub(super) quic: Arc<QuicConfig>,
@@ -58,8 +60,14 @@ impl InForce {
             Some(former) => rules.after(&former.egress),
             None => rules,
         };
-        let (tcp_tls, quic) = transports(&config, kept)?;
         let content = content(&config)?;
+        let certificates = Arc::new(Certificates::new(
+            Arc::clone(&kept.certificate),
+            &config.sites,
+            former.map(|former| &*former.certificates),
+            &kept.provider,
+        )?);
+        let (tcp_tls, quic) = transports(&config, kept, &certificates)?;
         let certificate = Arc::clone(&kept.certificate);
         let shards = Shards::new(&config.shards, certificate)?.map(Arc::new);
         let access_log = access_log(&config.log, former)?;
@@ -75,6 +83,7 @@ impl InForce {
             egress: Arc::new(egress),
             terms: Arc::new(Terms::new(policy, limits, shards, access_log)),
             service: Arc::new(service),
+            certificates,
             admin: Arc::new(admin_settings(&config)),
             tcp_tls: Arc::new(tcp_tls),
             quic: Arc::new(quic),
@@ -87,11 +96,12 @@ impl InForce {
 fn transports(
     config: &Config,
     kept: &Kept,
+    certificates: &Arc<Certificates>,
 ) -> Result<(rustls::ServerConfig, QuicConfig), ServerError> {
     let settings = tls_settings(config, &kept.resumption);
-    let certificate = || Arc::clone(&kept.certificate);
-    let tcp_tls = tls::tcp_config(certificate(), &kept.provider, &settings)?;
-    let quic_tls = tls::quic_config(certificate(), &kept.provider, &settings)?;
+    let certificates = || Arc::clone(certificates) as Arc<dyn ResolvesServerCert>;
+    let tcp_tls = tls::tcp_config(certificates(), &kept.provider, &settings)?;
+    let quic_tls = tls::quic_config(certificates(), &kept.provider, &settings)?;
     let min_cwnd = config.policy.min_cwnd.bytes();
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let quic = QuicConfig::new(quic_tls, &kept.quic_keys, min_cwnd, limits, timeouts)?;
@@ -107,30 +117,51 @@ fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
     }
 }
 
-fn content(config: &Config) -> Result<Content, ServerError> {
-    let failed = |what: String| {
-        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
-            what,
-            source,
+fn content(config: &Config) -> Result<Content, SiteError> {
+    let header_size = config.limits.header_size;
+    let named = config.sites.iter().map(|site| {
+        let (mut request_headers, mut response_headers) =
+            (site.request_headers.clone(), site.response_headers.clone());
+        request_headers.inherit(&config.request_headers);
+        response_headers.inherit(&config.response_headers);
+        SiteConfig {
+            names: site.names.clone(),
+            root: site.root.clone(),
+            upstream: site.upstream.clone(),
+            files: site.files.clone(),
+            proxy: site.proxy.clone(),
+            request_headers,
+            response_headers,
+            routes: site.routes.clone(),
+            header_size,
         }
+    });
+    let other = SiteConfig {
+        names: Vec::new(),
+        root: config.root.clone(),
+        upstream: config.upstream.clone(),
+        files: config.files.clone(),
+        proxy: config.proxy.clone(),
+        request_headers: config.request_headers.clone(),
+        response_headers: config.response_headers.clone(),
+        routes: config.routes.clone(),
+        header_size,
     };
-    match (&config.root, &config.upstream) {
-        (Some(root), _) => Files::open(root, &config.files)
-            .map(Content::Files)
-            .map_err(|error| failed(root.display().to_string())(Box::new(error))),
-        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy, config.limits.header_size)
-            .map(Content::Proxy)
-            .map_err(|error| failed(upstream.clone())(Box::new(error))),
-        (None, None) => Err(ConfigError::Conflict("nothing to serve".to_owned()).into()),
-    }
+    let has_other = other.root.is_some() || other.upstream.is_some() || !other.routes.is_empty();
+    let sites: Vec<_> = named.chain(has_other.then_some(other)).collect();
+    Content::new(&sites)
 }
 
 fn admin_settings(config: &Config) -> admin::Settings {
     let root = config.root.as_ref().map(|root| root.display().to_string());
+    let several = || match config.sites.len() {
+        0 => format!("{} routes", config.routes.len()),
+        sites => format!("{sites} sites"),
+    };
     admin::Settings {
         token: config.admin.token.clone(),
         send_timeout: config.timeouts.send,
-        serves: root.or(config.upstream.clone()).unwrap_or_default(),
+        serves: root.or(config.upstream.clone()).unwrap_or_else(several),
         policy: match config.policy.version.pinned() {
             None => "adaptive",
             Some(version) => version.name(),

@@ -8,9 +8,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use parking_lot::Mutex;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -47,6 +45,8 @@ pub struct Pair {
 pub struct Certificate {
     source: Source,
     current: ArcSwap<Current>,
+    /// When the files were last changed, as far as that was looked at.
+    seen: Mutex<Option<Vec<SystemTime>>>,
 }
 
 #[derive(Debug)]
@@ -62,10 +62,12 @@ impl Certificate {
     /// # Errors
     /// When a file can't be read or is unusable, or when the files do not belong together.
     pub fn load(source: Source, provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let seen = source.modified();
         let current = Current::load(&source, provider)?;
         Ok(Self {
             source,
             current: ArcSwap::from_pointee(current),
+            seen: Mutex::new(seen),
         })
     }
 
@@ -128,30 +130,28 @@ impl Certificate {
         pem
     }
 
+    /// Whether the files have changed since the last look, so that they have to be read again. A self-signed
+    /// certificate may always have to be made again.
+    pub(crate) fn has_changed(&self) -> bool {
+        if matches!(self.source, Source::SelfSigned { .. }) {
+            return true;
+        }
+        let now = self.source.modified();
+        let mut seen = self.seen.lock();
+        std::mem::replace(&mut *seen, now.clone()) != now
+    }
+}
+
+impl Source {
     /// When the files were last changed; `None` for a self-signed certificate or when one of
     /// them is gone.
-    pub fn modified(&self) -> Option<Vec<SystemTime>> {
-        let Source::Files(pairs) = &self.source else {
+    fn modified(&self) -> Option<Vec<SystemTime>> {
+        let Self::Files(pairs) = self else {
             return None;
         };
         let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
         let paths = pairs.iter().flat_map(|pair| [&pair.cert, &pair.key]);
         paths.map(|path| modified(path)).collect()
-    }
-
-    /// Adds what Prometheus shall know of the certificates in use.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        let not_after = Family::<Vec<(&'static str, &'static str)>, Gauge>::default();
-        for description in self.descriptions() {
-            let labels = vec![("key", description.key)];
-            not_after.get_or_create(&labels).set(description.not_after);
-        }
-        registry.register_with_unit(
-            "certificate_not_after",
-            "When a certificate in use expires, since the Unix epoch",
-            Unit::Seconds,
-            not_after,
-        );
     }
 }
 

@@ -107,8 +107,16 @@ fn servers() -> [Arc<ServerConfig>; 2] {
         only_tls13: false,
         early_data: false,
     };
-    [tcp_config, quic_config]
-        .map(|config| Arc::new(config(Arc::clone(&certificate), &provider, &settings).unwrap()))
+    [tcp_config, quic_config].map(|config| {
+        Arc::new(
+            config(
+                Arc::<Certificate>::clone(&certificate),
+                &provider,
+                &settings,
+            )
+            .unwrap(),
+        )
+    })
 }
 
 fn name() -> ServerName<'static> {

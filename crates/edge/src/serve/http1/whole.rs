@@ -77,7 +77,9 @@ fn prepare(headers: &HeaderMap) -> Bytes {
     for (name, value) in headers {
         field(&mut head, name, value);
     }
-    field(&mut head, &header::SERVER, &SERVER);
+    if !headers.contains_key(header::SERVER) {
+        field(&mut head, &header::SERVER, &SERVER);
+    }
     head.into()
 }
 

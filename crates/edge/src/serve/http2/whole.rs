@@ -58,6 +58,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
 /// Encodes the head of a file's responses.
 fn prepare(headers: &HeaderMap) -> Prepared {
     let mut headers = headers.clone();
-    headers.insert(header::SERVER, SERVER);
+    headers.entry(header::SERVER).or_insert(SERVER);
     Prepared::new(StatusCode::OK, &headers)
 }

@@ -1,0 +1,213 @@
+//! Texts with variables, such as the target of a redirect.
+
+use regex::Captures;
+
+use super::pattern::Matched;
+
+/// A text with variables: `$host`, `$path`, `$query`, `$rest`, and what a regular expression has captured,
+/// `$1` or `$name`. `${name}` sets a name off from letters after it, and `$$` is a dollar sign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Host,
+    Path,
+    Query,
+    Rest,
+    /// What the group of this name or number has captured.
+    Group(String),
+}
+
+/// The values of variables.
+pub(super) struct Values<'a> {
+    /// The host that was asked for, with its port if it has one.
+    pub(super) host: &'a str,
+    /// The path in its normal form.
+    pub(super) path: &'a str,
+    /// The query without its question mark.
+    pub(super) query: Option<&'a str>,
+    /// What follows the prefix of the route, without its first slash.
+    pub(super) rest: &'a str,
+    pub(super) groups: Option<&'a Captures<'a>>,
+}
+
+impl<'a> Values<'a> {
+    /// The values that a path and its pattern alone give.
+    pub(super) fn of_path(path: &'a str, matched: Option<&'a Matched<'a>>) -> Self {
+        let (rest, groups) = match matched {
+            Some(Matched::Rest(rest)) => (*rest, None),
+            Some(Matched::Groups(groups)) => ("", Some(groups)),
+            None => ("", None),
+        };
+        Self {
+            host: "",
+            path,
+            query: None,
+            rest,
+            groups,
+        }
+    }
+}
+
+impl Template {
+    /// Whether it has variables whose values the path does not give.
+    pub(super) fn needs_request(&self) -> bool {
+        let is_of_request = |part: &Part| matches!(part, Part::Host | Part::Query);
+        self.0.iter().any(is_of_request)
+    }
+
+    /// Reads a text in which the groups of `regex` may be variables.
+    ///
+    /// # Errors
+    /// If the text names a variable that is not there; the error is a sentence.
+    pub(super) fn parse(text: &str, regex: Option<&regex::Regex>) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            push_text(&mut parts, before);
+            let (name, after) = name(after).ok_or_else(|| {
+                format!("`{text}` has a `$` without a name: `$$` is a dollar sign")
+            })?;
+            rest = after;
+            match Part::of(name, regex) {
+                Some(Part::Text(text)) => push_text(&mut parts, &text),
+                Some(part) => parts.push(part),
+                None => return Err(unknown(text, name)),
+            }
+        }
+        push_text(&mut parts, rest);
+        Ok(Self(parts))
+    }
+
+    /// The text with the values in place of the variables.
+    pub(super) fn expand(&self, values: &Values<'_>) -> String {
+        let mut text = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Host => text.push_str(values.host),
+                Part::Path => text.push_str(values.path),
+                Part::Query => {
+                    if let Some(query) = values.query {
+                        text.extend(["?", query]);
+                    }
+                }
+                Part::Rest => text.extend(["/", values.rest]),
+                Part::Group(name) => {
+                    let group = values.groups.and_then(|groups| match name.parse() {
+                        Ok(number) => groups.get(number),
+                        Err(_) => groups.name(name),
+                    });
+                    text.push_str(group.map_or("", |group| group.as_str()));
+                }
+            }
+        }
+        text
+    }
+}
+
+impl Part {
+    fn of(name: &str, regex: Option<&regex::Regex>) -> Option<Self> {
+        Some(match name {
+            "$" => Self::Text("$".to_owned()),
+            "host" => Self::Host,
+            "path" => Self::Path,
+            "query" => Self::Query,
+            "rest" => Self::Rest,
+            name => {
+                let regex = regex?;
+                let is_group = match name.parse::<usize>() {
+                    Ok(number) => number < regex.captures_len(),
+                    Err(_) => regex.capture_names().flatten().any(|known| known == name),
+                };
+                is_group.then(|| Self::Group(name.to_owned()))?
+            }
+        })
+    }
+}
+
+fn push_text(parts: &mut Vec<Part>, more: &str) {
+    match parts.last_mut() {
+        _ if more.is_empty() => {}
+        Some(Part::Text(text)) => text.push_str(more),
+        _ => parts.push(Part::Text(more.to_owned())),
+    }
+}
+
+/// Splits a variable's name off the text after its dollar sign.
+fn name(text: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = text.strip_prefix('$') {
+        return Some(("$", rest));
+    }
+    if let Some(text) = text.strip_prefix('{') {
+        return text.split_once('}').filter(|(name, _)| !name.is_empty());
+    }
+    let is_digit = text.starts_with(|first: char| first.is_ascii_digit());
+    let end = text.find(|next: char| match is_digit {
+        true => !next.is_ascii_digit(),
+        false => !(next.is_ascii_alphanumeric() || next == '_'),
+    });
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    (!name.is_empty()).then_some((name, rest))
+}
+
+fn unknown(text: &str, name: &str) -> String {
+    format!(
+        "`{text}` names the variable `{name}`: there are $host, $path, $query, $rest, and the groups \
+         of `regex`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_get_their_values() {
+        let regex = regex::Regex::new("^/old/([^/]*)/(?<name>.*)$").unwrap();
+        let path = "/old/2026/a%20b";
+        let groups = regex.captures(path).unwrap();
+        let values = Values {
+            host: "example.org:8443",
+            path,
+            query: Some("q=1"),
+            rest: "2026/a%20b",
+            groups: Some(&groups),
+        };
+        let cases = [
+            (
+                "https://$host$path$query",
+                "https://example.org:8443/old/2026/a%20b?q=1",
+            ),
+            ("/new$rest", "/new/2026/a%20b"),
+            ("/$1-$name", "/2026-a%20b"),
+            ("/$1x${name}y", "/2026xa%20by"),
+            ("/$2", "/a%20b"),
+            ("/$$1", "/$1"),
+            ("$0", path),
+            ("", ""),
+        ];
+        for (text, want) in cases {
+            let template = Template::parse(text, Some(&regex)).unwrap();
+            assert_eq!(template.expand(&values), want, "{text}");
+        }
+        let without = Values {
+            query: None,
+            ..values
+        };
+        let template = Template::parse("$path$query", None).unwrap();
+        assert_eq!(template.expand(&without), path);
+    }
+
+    #[test]
+    fn a_variable_that_is_not_there_is_refused() {
+        let regex = regex::Regex::new("^/(a)").unwrap();
+        for text in ["/$2", "/$name", "/$", "/${1", "/${}", "/$-"] {
+            let error = Template::parse(text, Some(&regex)).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        assert!(Template::parse("/$1", None).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! The sites of a server, by the hosts that requests are for.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+
+use crate::hosts::Hosts;
+use crate::routes::{Site, SiteConfig, SiteError};
+use crate::{Body, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response};
+
+/// The content of a server: its sites by their names.
+#[derive(Debug)]
+pub struct Content {
+    hosts: Hosts<Arc<Site>>,
+    /// For hosts that no site names.
+    other: Option<Arc<Site>>,
+    has_interim_responses: bool,
+    has_tunnels: bool,
+}
+
+impl Content {
+    /// Prepares the sites of a server.
+    ///
+    /// # Errors
+    /// If a root can't be opened, an upstream can't be used, a setting is wrong, or two sites have the
+    /// same name.
+    pub fn new(sites: &[SiteConfig]) -> Result<Self, SiteError> {
+        let mut content = Self::of(None);
+        for config in sites {
+            let site = Arc::new(Site::new(config)?);
+            content.has_interim_responses |= site.has_interim_responses();
+            content.has_tunnels |= site.has_tunnels();
+            if config.names.is_empty() {
+                content.other = Some(site);
+                continue;
+            }
+            for name in &config.names {
+                let added = content.hosts.add(name, Arc::clone(&site));
+                added.map_err(|why| SiteError::Wrong {
+                    place: config.place(),
+                    why: format!("`names`: {why}"),
+                })?;
+            }
+        }
+        Ok(content)
+    }
+
+    fn of(other: Option<Site>) -> Self {
+        Self {
+            hosts: Hosts::default(),
+            has_interim_responses: other.as_ref().is_some_and(Site::has_interim_responses),
+            has_tunnels: other.as_ref().is_some_and(Site::has_tunnels),
+            other: other.map(Arc::new),
+        }
+    }
+
+    /// Answers a request. Never fails: an error becomes a response, with its [`ErrorReason`] in the
+    /// extensions if the log should report more.
+    ///
+    /// The response may have content that its method or status forbids, until [`crate::omit_content`]
+    /// has taken it.
+    pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
+        match self.site(request.uri(), request.headers(), peer) {
+            Some(site) => site.respond(request, peer).await,
+            None => misdirected(),
+        }
+    }
+
+    /// Returns the file that answers a request with all its content, if that is in memory. The
+    /// request's method is GET or HEAD.
+    ///
+    /// `None` says nothing of the answer, which [`Content::respond`] then gives.
+    pub fn whole_file<B>(&self, request: &Request<B>, peer: &Peer) -> Option<WholeFile> {
+        let site = self.site(request.uri(), request.headers(), peer)?;
+        site.whole_file(request.uri().path(), request.headers())
+    }
+
+    /// Finds the site of a request. One without a host, of HTTP/1.0, is for the host of the handshake.
+    fn site(&self, uri: &Uri, headers: &HeaderMap, peer: &Peer) -> Option<&Site> {
+        let named = match self.hosts.is_empty() {
+            true => None,
+            false => requested(uri, headers)
+                .or(peer.server_name.as_deref())
+                .and_then(|host| self.hosts.get(host)),
+        };
+        named.or(self.other.as_ref()).map(|site| &**site)
+    }
+
+    /// Whether there may be interim responses (1xx) before a response.
+    pub const fn has_interim_responses(&self) -> bool {
+        self.has_interim_responses
+    }
+
+    /// Whether a client may ask for a stream of another protocol, by extended CONNECT.
+    pub const fn has_tunnels(&self) -> bool {
+        self.has_tunnels
+    }
+}
+
+impl From<Files> for Content {
+    fn from(files: Files) -> Self {
+        Self::of(Some(files.into()))
+    }
+}
+
+impl From<Proxy> for Content {
+    fn from(proxy: Proxy) -> Self {
+        Self::of(Some(proxy.into()))
+    }
+}
+
+/// The authority that a request is for (RFC 9110 §7.2).
+fn requested<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let host = || headers.get(header::HOST)?.to_str().ok();
+    let authority = uri.authority().map(http::uri::Authority::as_str);
+    authority.or_else(host).filter(|host| !host.is_empty())
+}
+
+/// Answers a request for a host that is none of the server's (RFC 9110 §15.5.20).
+fn misdirected() -> Response<Body> {
+    let mut response = status_response(StatusCode::MISDIRECTED_REQUEST);
+    let reason = ErrorReason::from("no site has this name");
+    response.extensions_mut().insert(reason);
+    response
+}
