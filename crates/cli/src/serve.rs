@@ -197,6 +197,9 @@ impl Signals {
     }
 }
 
+/// Sites that are named at the start.
+const SITES: usize = 8;
+
 /// The addresses of the server, and commands to try next.
 fn greeting(server: &Server) -> String {
     let mut text = String::new();
@@ -211,7 +214,18 @@ fn greeting(server: &Server) -> String {
             format!("{address} (TCP{mptcp}: HTTP/1.1 and 2; UDP: HTTP/3)"),
         );
     }
-    line("open", format!("https://localhost:{port}/"));
+    let host = server.host();
+    let url = format!("https://{host}:{port}/");
+    line("open", url.clone());
+    match &server.sites()[..] {
+        [] => {}
+        sites if sites.len() <= SITES => line("sites", sites.join(", ")),
+        sites => {
+            let (shown, others) = sites.split_at(SITES);
+            let shown = shown.join(", ");
+            line("sites", format!("{shown} and {} others", others.len()));
+        }
+    }
     if let Some(admin) = server.admin() {
         line("admin", format!("http://{admin}/"));
     }
@@ -244,14 +258,18 @@ fn greeting(server: &Server) -> String {
             |path| path.display().to_string(),
         ),
     );
-    line("try", format!("curl -k https://localhost:{port}/"));
+    let resolve = match &*host {
+        "localhost" => String::new(),
+        host => format!("--resolve {host}:{port}:127.0.0.1 "),
+    };
+    line("try", format!("curl -k {resolve}{url}"));
     // The program as it was called, since a fresh build is not on the PATH.
     let called = std::env::args_os().next();
     let program = called.unwrap_or_else(|| "hikyaku".into());
     let program = program.display();
     line(
         "",
-        format!("{program} get --insecure --repeat 3 https://localhost:{port}/"),
+        format!("{program} get --insecure {resolve}--repeat 3 {url}"),
     );
     if let Some(admin) = server.admin() {
         line("", format!("{program} explain 127.0.0.1 --admin {admin}"));

@@ -1,4 +1,4 @@
-//! What belongs to hosts: sites, certificates.
+//! Values by host: sites, certificates.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};

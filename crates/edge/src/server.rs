@@ -263,6 +263,24 @@ impl Server {
         &self.admin.addresses
     }
 
+    /// The first name of each site.
+    pub fn sites(&self) -> Vec<String> {
+        let config = &self.in_force.load().config;
+        let names = config.sites.iter().filter_map(|site| site.names.first());
+        names.cloned().collect()
+    }
+
+    /// A host for which there is content: `localhost`, if that is not for named sites alone.
+    pub fn host(&self) -> String {
+        let config = &self.in_force.load().config;
+        let mut names = config.sites.iter().flat_map(|site| &site.names);
+        let host = match config.serves_all_hosts() {
+            true => None,
+            false => names.find(|name| !name.starts_with("*.")),
+        };
+        host.map_or_else(|| "localhost".to_owned(), Clone::clone)
+    }
+
     /// Address of the admin page.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin_address

@@ -146,6 +146,15 @@ fn a_host_without_a_site_is_refused_and_may_come_with_a_reload() {
     host.certify("a.example");
     host.configure(A);
     let server = host.start();
+    let greeting = server.log();
+    let port = server.port();
+    for line in [
+        format!("open         https://a.example:{port}/"),
+        "sites        a.example".to_owned(),
+        format!("curl -k --resolve a.example:{port}:127.0.0.1 https://a.example:{port}/"),
+    ] {
+        assert!(greeting.contains(&line), "{line}: {greeting}");
+    }
     for http in ["--http1.1", "--http2"] {
         let (text, rest) = page(&server, "b.example", http);
         assert_eq!(text, "421 Misdirected Request", "{http}");

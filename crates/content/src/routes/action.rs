@@ -1,4 +1,4 @@
-//! What a route does with a request.
+//! The actions of routes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::config::{AnswerConfig, RedirectConfig, RouteConfig, SiteConfig};
 use super::template::Template;
 use crate::{Body, BoxError, Files, Proxy, status_response};
 
-/// What a route does with a request.
+/// An action that a route does with a request.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     /// Sends a file.
@@ -37,7 +37,7 @@ pub(super) enum Unusable {
 }
 
 impl Action {
-    /// What the site does without its routes; a site that has nothing else has no such page.
+    /// The action of a site without its routes. A site that has nothing else answers 404.
     pub(super) fn of_site(site: &SiteConfig) -> Result<Self, Unusable> {
         match (&site.root, &site.upstream) {
             (Some(root), _) => Self::files(root, &site.files),
@@ -49,7 +49,7 @@ impl Action {
         }
     }
 
-    /// What a route does, where it says so itself or has settings of its own; else what `site_does`.
+    /// The action of a route, where it names one or has settings of its own; else that of the site.
     pub(super) fn of_route(
         route: &RouteConfig,
         site: &SiteConfig,

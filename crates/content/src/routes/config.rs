@@ -42,8 +42,8 @@ impl SiteConfig {
     }
 }
 
-/// A part of a site by its paths (`[[route]]` of the configuration). Where a path is of several routes, the
-/// first one with a glob or a regular expression is taken, and without one that with the longest prefix.
+/// A part of a site by its paths (`[[route]]` of the configuration). Several may be
+/// for a path: the first one with a glob or a regular expression is taken, else the longest prefix.
 ///
 /// It has at most one of `root`, `upstream`, `redirect` and `answer`; without any it serves what the
 /// site does.

@@ -55,8 +55,8 @@ impl HeaderRules {
     /// Reads the changes of the fields under this `key`.
     ///
     /// # Errors
-    /// If a name or value is none, is that of a field that the server has to know, or is both set and
-    /// removed; the error is a sentence.
+    /// If a name or value is malformed, if the field is the server's own, or if it is both set and
+    /// removed. The error is a sentence.
     pub(crate) fn new(key: &str, config: &HeadersConfig) -> Result<Self, String> {
         let rules = Self {
             remove: config

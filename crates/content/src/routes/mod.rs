@@ -31,7 +31,7 @@ pub(crate) struct Site {
     /// Routes with globs and regular expressions in their order, then those with prefixes, the longest
     /// first.
     routes: Vec<Route>,
-    /// What no route is for.
+    /// The route of all other paths.
     rest: Route,
     has_proxies: bool,
     has_tunnels: bool,
@@ -89,7 +89,7 @@ impl Site {
     }
 
     fn of(mut routes: Vec<Route>, rest: Route) -> Self {
-        // A stable order: what has no prefix stays first, as it was given.
+        // A stable order: patterns without a prefix stay first, as they were given.
         routes.sort_by_key(|route| route.pattern.prefix_len().map(std::cmp::Reverse));
         let proxies = routes
             .iter()

@@ -31,8 +31,8 @@ const fn is_plain(byte: u8) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DotSegment;
 
-/// Returns the normal form of a path: each byte either stands for itself or is percent-encoded, as RFC 3986
-/// §6.2.2 prefers it, and runs of slashes are one. An encoded slash stays encoded, since it is no
+/// Returns the normal form of a path. Each byte either stands for itself or is percent-encoded, as RFC 3986
+/// §6.2.2 prefers it. Runs of slashes are one. An encoded slash stays encoded, since it is no
 /// separator.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub(super) enum Pattern {
 /// The part of a path that a pattern leaves open.
 #[derive(Debug)]
 pub(super) enum Matched<'a> {
-    /// What follows the prefix, without its first slash.
+    /// The rest after the prefix, without its first slash.
     Rest(&'a str),
     Groups(Captures<'a>),
 }
@@ -80,7 +80,7 @@ impl Pattern {
     }
 }
 
-/// What follows a prefix that ends with a whole segment of the path. An upstream may take an encoded
+/// Returns the rest after a prefix that ends with a whole segment of the path. An upstream may take an encoded
 /// slash for the end of a segment, so that a route must hold there, too.
 fn rest<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(prefix)?;

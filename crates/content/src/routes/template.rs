@@ -16,7 +16,7 @@ enum Part {
     Path,
     Query,
     Rest,
-    /// What the group of this name or number has captured.
+    /// The text that the group of this name or number has captured.
     Group(String),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Values<'a> {
     pub(super) path: &'a str,
     /// The query without its question mark.
     pub(super) query: Option<&'a str>,
-    /// What follows the prefix of the route, without its first slash.
+    /// The rest after the prefix of the route, without its first slash.
     pub(super) rest: &'a str,
     pub(super) groups: Option<&'a Captures<'a>>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Site {
     _root: TempDir,
 }
 
-/// What a test says of its site.
+/// The configuration of a test's sites.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Keys {

@@ -87,12 +87,17 @@ impl Config {
         self.check_admin()
     }
 
+    /// Whether there is content for hosts that no site names.
+    pub(crate) fn serves_all_hosts(&self) -> bool {
+        self.root.is_some() || self.upstream.is_some() || !self.routes.is_empty()
+    }
+
     fn check_content(&self) -> Result<(), ConfigError> {
         for site in &self.sites {
             check_site(site)?;
         }
         match (&self.root, &self.upstream) {
-            (None, None) if self.routes.is_empty() && self.sites.is_empty() => Err(conflict(
+            (None, None) if !self.serves_all_hosts() && self.sites.is_empty() => Err(conflict(
                 "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
                  requests to (`--upstream URL` or `upstream`)",
             )),

@@ -147,21 +147,21 @@ fn content(config: &Config) -> Result<Content, SiteError> {
         routes: config.routes.clone(),
         header_size,
     };
-    let has_other = other.root.is_some() || other.upstream.is_some() || !other.routes.is_empty();
-    let sites: Vec<_> = named.chain(has_other.then_some(other)).collect();
+    let other = config.serves_all_hosts().then_some(other);
+    let sites: Vec<_> = named.chain(other).collect();
     Content::new(&sites)
 }
 
 fn admin_settings(config: &Config) -> admin::Settings {
     let root = config.root.as_ref().map(|root| root.display().to_string());
-    let several = || match config.sites.len() {
-        0 => format!("{} routes", config.routes.len()),
-        sites => format!("{sites} sites"),
-    };
+    let routes = (!config.routes.is_empty()).then(|| format!("{} routes", config.routes.len()));
+    let sites = (!config.sites.is_empty()).then(|| format!("{} sites", config.sites.len()));
+    let content = root.or(config.upstream.clone()).or(routes);
+    let serves: Vec<_> = content.into_iter().chain(sites).collect();
     admin::Settings {
         token: config.admin.token.clone(),
         send_timeout: config.timeouts.send,
-        serves: root.or(config.upstream.clone()).unwrap_or_else(several),
+        serves: serves.join(", "),
         policy: match config.policy.version.pinned() {
             None => "adaptive",
             Some(version) => version.name(),
