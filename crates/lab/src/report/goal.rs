@@ -69,6 +69,21 @@ impl Bound {
         }
     }
 
+    /// Returns the result that is farthest from meeting the bound, or nearest to missing it.
+    pub(super) fn worst(&self, results: &[Value]) -> Option<Value> {
+        let badness = |result: &Value| match *result {
+            Value::Exact(value) if self.is_upper => (0, value),
+            Value::Exact(value) | Value::Over(value) if !self.is_upper => (0, -value),
+            Value::Exact(value) | Value::Over(value) => (1, value),
+            Value::Failed => (2, 0.0),
+        };
+        let order = |one: &&Value, other: &&Value| {
+            let (one, other) = (badness(one), badness(other));
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        };
+        results.iter().max_by(order).copied()
+    }
+
     /// Formats the bound in words: `at most 2 %`.
     pub(super) fn text(&self) -> String {
         let word = if self.is_upper { "at most" } else { "at least" };
@@ -190,6 +205,27 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_worst_result_is_shown() {
+        use Value::{Exact, Failed, Over};
+        let cases: [(&str, &[Value], Option<Value>); 6] = [
+            (
+                "<= 95%",
+                &[Exact(0.4), Exact(0.8), Exact(0.6)],
+                Some(Exact(0.8)),
+            ),
+            (">= 95%", &[Exact(0.97), Exact(0.96)], Some(Exact(0.96))),
+            ("<= 2", &[Exact(9.0), Over(3.0)], Some(Over(3.0))),
+            (">= 2", &[Over(3.0), Exact(5.0)], Some(Over(3.0))),
+            ("<= 2", &[Failed, Over(3.0)], Some(Failed)),
+            ("<= 2", &[], None),
+        ];
+        for (bound, results, want) in cases {
+            let bound = Bound::parse(bound).unwrap();
+            assert_eq!(bound.worst(results), want, "{bound:?} of {results:?}");
+        }
+    }
 
     #[test]
     fn bounds_are_read_and_held() {

@@ -17,6 +17,8 @@ pub(super) enum Unit {
     Bytes,
     /// Per cent.
     Percent,
+    /// A share of 1, shown in per cent.
+    Share,
     /// A number of things, or an index.
     Plain,
 }
@@ -76,7 +78,7 @@ const SUFFIXES: [(&str, Unit); 7] = [
     ("_bytes", Unit::Bytes),
     ("bytes_in_flight", Unit::Bytes),
     ("_percent", Unit::Percent),
-    ("_share", Unit::Plain),
+    ("_share", Unit::Share),
 ];
 
 impl Metric {
@@ -148,6 +150,7 @@ impl Unit {
             Self::Mbps => &[(1e-3, "kbit/s"), (1.0, "Mbit/s"), (1e3, "Gbit/s")],
             Self::Bytes => &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")],
             Self::Percent => &[(1.0, "%")],
+            Self::Share => &[(0.01, "%")],
             Self::Plain => &[(1.0, "")],
         }
     }

@@ -203,9 +203,8 @@ fn goals(view: &View, metrics: &[Metric], section: &mut Section) {
             .samples(metric)
             .filter_map(|sample| of.value(&sample))
             .collect();
-        let worst = values.iter().copied().find(|value| !bound.met(*value));
-        let shown = worst.or_else(|| values.first().copied());
         let what = format!("{}, {}", metric.label, of.name());
-        section.goals.push(Goal::of(what, bound, shown));
+        let worst = bound.worst(&values);
+        section.goals.push(Goal::of(what, bound, worst));
     }
 }

@@ -267,7 +267,7 @@ impl Sessions<'_> {
             let bits = (delivered()[i] - half.0[i]) as f64 * 8.0;
             if let Some(rate) = rates[i] {
                 let load = bits / secs / rate.bits_per_sec() as f64;
-                measured.metric(&format!("load_percent.{}", side.path()), load);
+                measured.metric(&format!("load_share.{}", side.path()), load);
             }
         }
         let path = files

@@ -186,7 +186,7 @@ pub(super) fn record(
     }
     let sent: u64 = lines.iter().map(|line| line.packets_sent).sum();
     let lost: u64 = lines.iter().map(|line| line.packets_lost).sum();
-    measured.metric("loss_percent", lost as f64 / sent as f64);
+    measured.metric("loss_share", lost as f64 / sent as f64);
     let srtt = lines.iter().map(|line| line.srtt_us as f64 / 1e3);
     measured.metric("server_srtt_ms", srtt.sum::<f64>() / lines.len() as f64);
     let (mut moves, mut late_moves) = (0, 0);
