@@ -30,7 +30,7 @@ pub(super) async fn watch_certificates(
             return;
         }
         for certificate in certificates.load().all() {
-            if certificate.has_changed() {
+            if certificate.is_outdated() {
                 reload(certificate, &shared, &provider);
             }
         }
@@ -41,8 +41,7 @@ pub(super) async fn watch_certificates(
 /// text changes each day, so that it is said each day.
 fn warn_of_time(certificates: &Certificates, warned: &HashSet<String>) -> HashSet<String> {
     let now = SystemTime::now();
-    let descriptions = certificates.all().flat_map(|one| one.descriptions());
-    let concerns = descriptions.filter_map(|one| one.concern(now));
+    let concerns = certificates.all().flat_map(|one| one.concerns(now));
     let concerns: HashSet<_> = concerns.collect();
     for concern in concerns.difference(warned) {
         tracing::warn!("{concern}");

@@ -53,6 +53,8 @@ pub struct Certificate {
 struct Current {
     /// At least one, each for the same names, those that are signed with at the least cost first.
     keys: Vec<Arc<CertifiedKey>>,
+    /// Of each key.
+    descriptions: Vec<Description>,
     names: Names,
 }
 
@@ -77,7 +79,7 @@ impl Certificate {
     /// As [`Certificate::load`]; the former certificates then stay in use.
     pub fn reload(&self, provider: &CryptoProvider) -> Result<(), TlsError> {
         let is_self_signed = matches!(self.source, Source::SelfSigned { .. });
-        if is_self_signed && !self.description().half_over(SystemTime::now()) {
+        if is_self_signed && !self.is_half_over(SystemTime::now()) {
             return Ok(());
         }
         let renewed = Current::load(&self.source, provider)?;
@@ -107,12 +109,20 @@ impl Certificate {
 
     /// A description for people of each certificate in use; there is at least one.
     pub fn descriptions(&self) -> Vec<Description> {
+        self.current.load().descriptions.clone()
+    }
+
+    /// Faults of the certificates' time, present or soon.
+    pub(crate) fn concerns(&self, now: SystemTime) -> Vec<String> {
         let current = self.current.load();
-        current
-            .keys
-            .iter()
-            .map(|key| Description::of(key))
-            .collect()
+        let descriptions = current.descriptions.iter();
+        descriptions.filter_map(|one| one.concern(now)).collect()
+    }
+
+    /// Whether the certificates are for less than half of their time any more.
+    fn is_half_over(&self, now: SystemTime) -> bool {
+        let current = self.current.load();
+        current.descriptions.iter().any(|one| one.half_over(now))
     }
 
     /// The chain that most clients are given, as PEM.
@@ -130,15 +140,16 @@ impl Certificate {
         pem
     }
 
-    /// Whether the files have changed since the last look, so that they have to be read again. A self-signed
-    /// certificate may always have to be made again.
-    pub(crate) fn has_changed(&self) -> bool {
+    /// Whether the files have changed since the last look, or a self-signed certificate nears its end.
+    pub(crate) fn is_outdated(&self) -> bool {
         if matches!(self.source, Source::SelfSigned { .. }) {
-            return true;
+            return self.is_half_over(SystemTime::now());
         }
         let now = self.source.modified();
         let mut seen = self.seen.lock();
-        std::mem::replace(&mut *seen, now.clone()) != now
+        let changed = *seen != now;
+        *seen = now;
+        changed
     }
 }
 
@@ -178,6 +189,7 @@ impl Current {
         keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
         Ok(Self {
             names: keys.first().map(Names::of).unwrap_or_default(),
+            descriptions: keys.iter().map(Description::of).collect(),
             keys: keys.into_iter().map(Arc::new).collect(),
         })
     }

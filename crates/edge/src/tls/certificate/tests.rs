@@ -81,8 +81,8 @@ fn a_reload_takes_all_pairs_or_none() {
     let second = certificate.descriptions();
     assert!(certificate.covers("b.example") && !certificate.covers("a.example"));
     assert!(first.iter().zip(&second).all(|(one, other)| one != other));
-    certificate.has_changed();
-    assert!(!certificate.has_changed());
+    certificate.is_outdated();
+    assert!(!certificate.is_outdated());
     fs::remove_file(dir.path().join("two.pem")).unwrap();
-    assert!(certificate.has_changed());
+    assert!(certificate.is_outdated());
 }
