@@ -178,7 +178,7 @@ fn warnings(data: &Data) -> Vec<String> {
             .filter_map(|run| run.disturbed.as_deref());
         let example = reasons.next().unwrap_or_default();
         warnings.push(format!(
-            "{} were disturbed by the machine in every attempt and are shown nevertheless. One reason: {example}",
+            "Shown although the machine disturbed every attempt: {}. One reason: {example}",
             plural(tally.disturbed, "session")
         ));
     }
