@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
 use hashbrown::HashMap;
+use http::uri::Authority;
+use http::{HeaderMap, Uri, header};
 
 /// Values by the names of hosts.
 ///
@@ -68,6 +70,13 @@ impl<T> Hosts<T> {
             self.wildcards.get(suffix)
         })
     }
+}
+
+/// The host that a request is for, with its port if it has one (RFC 9110 §7.2).
+pub(crate) fn requested_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let authority = uri.authority().map(Authority::as_str);
+    let host = || headers.get(header::HOST)?.to_str().ok();
+    authority.or_else(host).filter(|host| !host.is_empty())
 }
 
 /// The host of an authority in lower case, without its port and the dot of a full name.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, requested_host};
 use crate::routes::{Site, SiteConfig, SiteError};
 use crate::{Body, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response};
 
@@ -79,7 +79,7 @@ impl Content {
     fn site(&self, uri: &Uri, headers: &HeaderMap, peer: &Peer) -> Option<&Site> {
         let named = match self.hosts.is_empty() {
             true => None,
-            false => requested(uri, headers)
+            false => requested_host(uri, headers)
                 .or(peer.server_name.as_deref())
                 .and_then(|host| self.hosts.get(host)),
         };
@@ -107,13 +107,6 @@ impl From<Proxy> for Content {
     fn from(proxy: Proxy) -> Self {
         Self::of(Some(proxy.into()))
     }
-}
-
-/// The authority that a request is for (RFC 9110 §7.2).
-fn requested<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    let host = || headers.get(header::HOST)?.to_str().ok();
-    let authority = uri.authority().map(http::uri::Authority::as_str);
-    authority.or_else(host).filter(|host| !host.is_empty())
 }
 
 /// Answers a request for a host that is none of the server's (RFC 9110 §15.5.20).

@@ -7,7 +7,7 @@ mod start;
 mod workers;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -276,9 +276,10 @@ impl Server {
         let mut names = config.sites.iter().flat_map(|site| &site.names);
         let host = match config.serves_all_hosts() {
             true => None,
-            false => names.find(|name| !name.starts_with("*.")),
+            false => names.find(|name| name.parse::<IpAddr>().is_err()),
         };
-        host.map_or_else(|| "localhost".to_owned(), Clone::clone)
+        let of_wildcard = |name: &String| name.replacen("*.", "www.", 1);
+        host.map_or_else(|| "localhost".to_owned(), of_wildcard)
     }
 
     /// Address of the admin page.

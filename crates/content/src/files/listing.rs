@@ -11,28 +11,28 @@ use rustix::fs::{Dir, FileType};
 use rustix::io::Result;
 
 use super::path::{Target, encode_name};
-use super::site::Site;
+use super::tree::Tree;
 
 /// Lists a directory as an HTML page: directories first, then files, each by name.
 ///
 /// The page shows the entries that the server would serve. It leaves out hidden names unless the
-/// site shows them, links out of the root, and entries that are neither file nor directory. Blocks.
+/// tree shows them, links out of the root, and entries that are neither file nor directory. Blocks.
 ///
 /// # Errors
 /// If the directory cannot be read.
-pub(super) fn page(site: &Site, target: &Target, directory: &OwnedFd) -> Result<String> {
+pub(super) fn page(tree: &Tree, target: &Target, directory: &OwnedFd) -> Result<String> {
     let mut entries = Vec::new();
     let mut left_out = 0_usize;
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") || (name.starts_with(b".") && !site.shows_hidden) {
+        if matches!(name, b"." | b"..") || (name.starts_with(b".") && !tree.shows_hidden) {
             continue;
         }
         if entries.len() == MAX_ENTRIES {
             left_out += 1;
         } else {
-            entries.extend(Entry::look_up(site, target, name));
+            entries.extend(Entry::look_up(tree, target, name));
         }
     }
     entries.sort_unstable_by(|a, b| (!a.is_directory, &a.name).cmp(&(!b.is_directory, &b.name)));
@@ -47,8 +47,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn look_up(site: &Site, target: &Target, name: &[u8]) -> Option<Self> {
-        let stat = site.look_at(&target.as_path().join(OsStr::from_bytes(name)))?;
+    fn look_up(tree: &Tree, target: &Target, name: &[u8]) -> Option<Self> {
+        let stat = tree.look_at(&target.as_path().join(OsStr::from_bytes(name)))?;
         let is_directory = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
             FileType::RegularFile => false,

@@ -19,8 +19,8 @@ mod range;
 mod representation;
 mod root;
 mod rules;
-mod site;
 mod stream;
+mod tree;
 mod whole;
 
 use std::io;
@@ -41,7 +41,7 @@ use path::Target;
 use range::{Multipart, Ranges};
 use representation::Representation;
 use root::Wait;
-use site::{FindError, Found, Resource, Site};
+use tree::{FindError, Found, Resource, Tree};
 
 pub use config::{CacheRule, FilesConfig, Symlinks};
 pub use negotiate::Coding;
@@ -51,7 +51,7 @@ pub use whole::WholeFile;
 /// Serves the files below a root directory to `GET` and `HEAD`.
 #[derive(Debug)]
 pub struct Files {
-    site: Arc<Site>,
+    tree: Arc<Tree>,
     cache: Cache<Arc<Resource>>,
     /// Request path of the page that is sent, with status 200, for a path that names no file.
     fallback: Option<String>,
@@ -74,7 +74,7 @@ impl Files {
             page.map(|page| page_path(key, page)).transpose()
         };
         Ok(Self {
-            site: Arc::new(Site::open(root, config)?),
+            tree: Arc::new(Tree::open(root, config)?),
             cache: Cache::new(config.cache_entries, config.revalidate),
             fallback: page("fallback", &config.fallback)?,
             not_found: page("not_found", &config.not_found)?,
@@ -137,7 +137,7 @@ impl Files {
             Lookup::Due(file) => Some(file),
             Lookup::Absent => None,
         };
-        let mut found = self.site.find(path, known.as_ref(), Wait::Never);
+        let mut found = self.tree.find(path, known.as_ref(), Wait::Never);
         if matches!(&found, Err(error) if error.would_wait()) {
             found = self.find_waiting(path.to_owned(), known.clone()).await;
         }
@@ -159,16 +159,16 @@ impl Files {
         path: String,
         known: Option<Arc<Resource>>,
     ) -> Result<Found, FindError> {
-        let site = Arc::clone(&self.site);
-        let find = move || site.find(&path, known.as_ref(), Wait::Allowed);
+        let tree = Arc::clone(&self.tree);
+        let find = move || tree.find(&path, known.as_ref(), Wait::Allowed);
         let found = tokio::task::spawn_blocking(find).await;
         // Only a runtime that shuts down cancels it.
         found.unwrap_or(Err(FindError::Canceled))
     }
 
     async fn list(&self, target: Target, directory: OwnedFd) -> Response<Body> {
-        let site = Arc::clone(&self.site);
-        let page = move || listing::page(&site, &target, &directory);
+        let tree = Arc::clone(&self.tree);
+        let page = move || listing::page(&tree, &target, &directory);
         match tokio::task::spawn_blocking(page).await {
             Ok(Ok(page)) => {
                 let mut response = Response::new(Body::from(page));
@@ -302,9 +302,8 @@ fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
     response
 }
 
-/// Redirects to the directory's path with its slash, so that relative links in it work.
-/// Sends the client to its path with a slash at the end. The address is relative, so that it is right also
-/// where the client's path is not that of the directory, and never names another host.
+/// Redirects to the directory's path with its slash, so that relative links in it work. The address is
+/// relative: it is right also where the client's path is another, and names no other host.
 pub(crate) fn add_slash(path: &str, query: Option<&str>) -> Response<Body> {
     let mut response = status_response(StatusCode::MOVED_PERMANENTLY);
     let name = path.rsplit('/').next().unwrap_or_default();

@@ -121,7 +121,7 @@ impl FindError {
 
 /// The files below a root, and how they are looked up.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Tree {
     root: Root,
     rules: Rules,
     index: Vec<String>,
@@ -130,7 +130,7 @@ pub(super) struct Site {
     pub(super) shows_hidden: bool,
 }
 
-impl Site {
+impl Tree {
     pub(super) fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
         if let Some(name) = config.index.iter().find(|name| !is_file_name(name)) {
             return Err(FilesError::Index { name: name.clone() });

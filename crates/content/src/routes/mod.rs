@@ -8,10 +8,12 @@ mod pattern;
 mod route;
 mod template;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
+use crate::hosts::requested_host;
 use crate::{
     Body, BoxError, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response,
 };
@@ -120,24 +122,36 @@ impl Site {
         if self.routes.is_empty() {
             return self.rest.serve(request, peer, None).await;
         }
-        let uri = request.uri().clone();
+        match self.plan(request.uri(), request.headers()) {
+            ControlFlow::Continue((route, rewritten)) => {
+                route.serve(request, peer, rewritten).await
+            }
+            ControlFlow::Break(response) => response,
+        }
+    }
+
+    /// Finds the route of a request, and the path that it sees in place of the client's; or the response
+    /// that needs neither files nor an upstream.
+    fn plan(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> ControlFlow<Response<Body>, (&Route, Option<String>)> {
         let Ok(path) = path::normal(uri.path()) else {
             let mut response = refuse_dot_segment();
             self.rest.change(&mut response);
-            return response;
+            return ControlFlow::Break(response);
         };
         let (route, matched) = self.find(&path);
-        let host = request.headers().get(header::HOST).cloned();
         let values = Values {
-            host: host_of(&uri, host.as_ref()),
+            host: requested_host(uri, headers).unwrap_or_default(),
             query: uri.query(),
             ..Values::of_path(&path, matched.as_ref())
         };
-        if let Some(response) = route.answer(&values) {
-            return response;
+        match route.answer(&values) {
+            Some(response) => ControlFlow::Break(response),
+            None => ControlFlow::Continue((route, route.rewritten(&values))),
         }
-        let rewritten = route.rewritten(&values);
-        route.serve(request, peer, rewritten).await
     }
 
     /// Returns the file that answers a request with all its content, if that is in memory. The
@@ -205,13 +219,6 @@ fn place(config: &RouteConfig) -> String {
         true => "a route".to_owned(),
         false => format!("the route for {}", paths.join(", ")),
     }
-}
-
-/// The host that was asked for, with its port if it has one; empty if there is none.
-fn host_of<'a>(uri: &'a Uri, host: Option<&'a HeaderValue>) -> &'a str {
-    let authority = uri.authority().map(http::uri::Authority::as_str);
-    let host = || host.and_then(|host| host.to_str().ok());
-    authority.or_else(host).unwrap_or_default()
 }
 
 fn refuse_dot_segment() -> Response<Body> {

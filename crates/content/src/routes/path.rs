@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Bytes of a path that stand for themselves (RFC 3986 §3.3), but for the slash.
-const fn is_plain(byte: u8) -> bool {
+use percent_encoding::percent_encode_byte;
+
+/// Whether a byte of a path stands for itself (RFC 3986 §3.3); the slash is none of them.
+pub(super) const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
@@ -86,12 +88,7 @@ fn push(normal: &mut String, byte: u8) {
         normal.push(char::from(byte));
         return;
     }
-    let digit = |value: u8| {
-        char::from_digit(value.into(), 16)
-            .unwrap_or('0')
-            .to_ascii_uppercase()
-    };
-    normal.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+    normal.push_str(percent_encode_byte(byte));
 }
 
 pub(super) const ENCODED_SLASH: &str = "%2F";

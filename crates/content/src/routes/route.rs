@@ -177,8 +177,13 @@ fn rewrite(config: &RouteConfig, patterns: &[Pattern]) -> Result<Option<Template
     let are_prefixes = patterns
         .iter()
         .all(|pattern| pattern.prefix_len().is_some());
+    let is_answered = config.redirect.is_some() || config.answer.is_some();
     match (&config.rewrite, config.strip_prefix) {
         (None, false) => Ok(None),
+        _ if is_answered => Err(
+            "`rewrite` and `strip_prefix` are for files and upstreams, not for a redirect or an answer"
+                .to_owned(),
+        ),
         (Some(_), true) => Err(
             "it has both `rewrite` and `strip_prefix`, which is `rewrite = \"$rest\"`".to_owned(),
         ),

@@ -2,10 +2,11 @@
 
 use regex::Captures;
 
+use super::path::is_plain;
 use super::pattern::Matched;
 
-/// A text with variables: `$host`, `$path`, `$query`, `$rest`, and what a regular expression has captured,
-/// `$1` or `$name`. `${name}` sets a name off from letters after it, and `$$` is a dollar sign.
+/// A part of a URL with variables: `$host`, `$path`, `$query`, `$rest`, and the groups of a regular
+/// expression, `$1` or `$name`. `${name}` sets a name off from letters after it, and `$$` is a dollar sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
 
@@ -78,7 +79,12 @@ impl Template {
             }
         }
         push_text(&mut parts, rest);
-        Ok(Self(parts))
+        match parts.iter().find_map(Part::foreign_to_urls) {
+            Some(char) => Err(format!(
+                "`{text}` has `{char}`, which no URL has: write it percent-encoded"
+            )),
+            None => Ok(Self(parts)),
+        }
     }
 
     /// The text with the values in place of the variables.
@@ -115,7 +121,7 @@ impl Part {
             "host" => Self::Host,
             "path" => Self::Path,
             "query" => Self::Query,
-            "rest" => Self::Rest,
+            "rest" if regex.is_none() => Self::Rest,
             name => {
                 let regex = regex?;
                 let is_group = match name.parse::<usize>() {
@@ -125,6 +131,20 @@ impl Part {
                 is_group.then(|| Self::Group(name.to_owned()))?
             }
         })
+    }
+}
+
+impl Part {
+    /// The first character of a text that a URL can't have (RFC 3986 §2).
+    fn foreign_to_urls(&self) -> Option<char> {
+        let Self::Text(text) = self else {
+            return None;
+        };
+        let is_of_urls = |char: char| {
+            let byte = u8::try_from(char);
+            byte.is_ok_and(|byte| is_plain(byte) || b"/?#[]%".contains(&byte))
+        };
+        text.chars().find(|&char| !is_of_urls(char))
     }
 }
 
@@ -155,8 +175,8 @@ fn name(text: &str) -> Option<(&str, &str)> {
 
 fn unknown(text: &str, name: &str) -> String {
     format!(
-        "`{text}` names the variable `{name}`: there are $host, $path, $query, $rest, and the groups \
-         of `regex`"
+        "`{text}` names the variable `{name}`: there are $host, $path, $query and, with `path`, $rest, or \
+         with `regex` its groups"
     )
 }
 
@@ -181,7 +201,6 @@ mod tests {
                 "https://$host$path$query",
                 "https://example.org:8443/old/2026/a%20b?q=1",
             ),
-            ("/new$rest", "/new/2026/a%20b"),
             ("/$1-$name", "/2026-a%20b"),
             ("/$1x${name}y", "/2026xa%20by"),
             ("/$2", "/a%20b"),
@@ -197,14 +216,20 @@ mod tests {
             query: None,
             ..values
         };
-        let template = Template::parse("$path$query", None).unwrap();
-        assert_eq!(template.expand(&without), path);
+        for (text, want) in [("$path$query", path), ("/new$rest", "/new/2026/a%20b")] {
+            let template = Template::parse(text, None).unwrap();
+            assert_eq!(template.expand(&without), want, "{text}");
+        }
     }
 
     #[test]
     fn a_variable_that_is_not_there_is_refused() {
         let regex = regex::Regex::new("^/(a)").unwrap();
-        for text in ["/$2", "/$name", "/$", "/${1", "/${}", "/$-"] {
+        let texts = [
+            "/$2", "/$name", "/$rest", "/$", "/${1", "/${}", "/$-", "/a b", "/straße", "/a\r\nb",
+            "/\"",
+        ];
+        for text in texts {
             let error = Template::parse(text, Some(&regex)).unwrap_err();
             assert!(error.contains(text), "{error}");
         }

@@ -365,6 +365,12 @@ fn wrong_routes_are_refused_with_their_names() {
         ("path = \"/a\"\nanswer = { status = 99 }", "200 to 599"),
         ("path = \"*.php\"\nstrip_prefix = true", "prefix"),
         (
+            "path = \"/a\"\nstrip_prefix = true\nredirect = { to = \"/\" }",
+            "not for a redirect or an answer",
+        ),
+        ("path = \"/a\"\nrewrite = \"/a b\"", "percent-encoded"),
+        ("regex = \"^/a\"\nrewrite = \"$rest\"", "with `path`, $rest"),
+        (
             "path = \"/a\"\nstrip_prefix = true\nrewrite = \"/\"",
             "both `rewrite` and `strip_prefix`",
         ),

@@ -96,6 +96,11 @@ impl Config {
         for site in &self.sites {
             check_site(site)?;
         }
+        if !self.sites.is_empty() && !self.shards.hosts.is_empty() {
+            return Err(conflict(
+                "`shards.hosts` and `[[site]]` can't be together: a shard has the content of one site",
+            ));
+        }
         match (&self.root, &self.upstream) {
             (None, None) if !self.serves_all_hosts() && self.sites.is_empty() => Err(conflict(
                 "nothing to serve: give a directory (ROOT or `root`) or a server to pass \

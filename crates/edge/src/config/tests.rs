@@ -265,8 +265,37 @@ fn sites_have_the_settings_of_the_server_but_for_their_own() {
 }
 
 #[test]
+fn the_example_configuration_names_keys_in_its_comments() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/edge.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let is_example = |line: &str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        line.starts_with("[[")
+            || (key != line
+                && key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    };
+    let lines = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(example) if is_example(example) => example,
+        _ => line,
+    });
+    let lines: Vec<_> = lines.collect();
+    let config: Config = toml::from_str(&lines.join("\n")).unwrap();
+    let route = &config.routes[0];
+    assert_eq!(route.path, ["/api"]);
+    assert!(route.redirect.is_some() && route.answer.is_some());
+    assert_eq!(config.sites[0].routes[0].path, ["/assets"]);
+    assert!(config.root.is_some() && config.sites[0].upstream.is_some());
+}
+
+#[test]
 fn wrong_sites_are_reported() {
     let cases = [
+        (
+            "names = [\"a.example\"]\nroot = \"/a\"\n[shards]\nhosts = [\"b.example\"]",
+            "`shards.hosts` and `[[site]]`",
+        ),
         ("root = \"/a\"", "has no `names`"),
         (
             "names = [\"a.example\"]",
