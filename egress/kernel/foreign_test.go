@@ -29,6 +29,19 @@ var foreignLines = []string{
 	"-4 addr add 192.0.2.9/24 dev anchor",
 }
 
+// makeForeign makes what foreignLines have. The kernel adds the local routes of IPv6 addresses some
+// time after the addresses.
+func makeForeign(t *testing.T, ns *netnstest.NS) {
+	t.Helper()
+	for _, line := range foreignLines {
+		ns.IP(line)
+	}
+	netnstest.Eventually(t, "the local routes of the addresses", func() bool {
+		shown := ns.IP("-6 route show table local")
+		return strings.Contains(shown, "2001:db8::99 ") && strings.Contains(shown, "2001:db8:eeee::9 ")
+	})
+}
+
 // everythingShown is the output of ip(8) for the whole namespace.
 func everythingShown(ns *netnstest.NS) string {
 	var all strings.Builder
@@ -44,9 +57,7 @@ func everythingShown(ns *netnstest.NS) string {
 func TestForeignStateIsUntouched(t *testing.T) {
 	ns := netnstest.New(t, "foreign")
 	a := open(t, ns, Options{})
-	for _, line := range foreignLines {
-		ns.IP(line)
-	}
+	makeForeign(t, ns)
 	before := everythingShown(ns)
 	expect(t, "what others made is not read", a, State{})
 	reach(t, a, everything())
@@ -87,9 +98,7 @@ func usesFirstID(s State) bool {
 func TestCollisionsWithForeignStateAreErrors(t *testing.T) {
 	ns := netnstest.New(t, "collide")
 	a := open(t, ns, Options{})
-	for _, line := range foreignLines {
-		ns.IP(line)
-	}
+	makeForeign(t, ns)
 	ns.IP("link add other type veth peer name otherp")
 	before := everythingShown(ns)
 	for name, object := range map[string]Object{

@@ -106,6 +106,41 @@ func TestNeighborAddedAndRemoved(t *testing.T) {
 	}
 }
 
+// A neighbour with other settings is removed and added at once. Its router gets the time to
+// forget the former session.
+func TestSessionsAreReopenedAfterAPause(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		as      uint32
+		family  Family
+		offered bgp.Family
+	}{
+		{"reflector", ownAS, VPNv6, bgp.RF_IPv6_VPN},
+		{"egress peer", 64601, IPv6Unicast, bgp.RF_IPv6_UC},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := listenAs(t, test.as)
+			n := r.neighbor("a", test.family)
+			s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{n}})
+			r.accept(nil, test.offered)
+			expect[PeerUp](s)
+			before := time.Now()
+			if err := s.RemoveNeighbor("a"); err != nil {
+				t.Fatal(err)
+			}
+			n.HoldTime = 30 * time.Second
+			if err := s.AddNeighbor(n); err != nil {
+				t.Fatal(err)
+			}
+			r.accept(nil, test.offered)
+			if waited := time.Since(before); waited < reopenPause {
+				t.Errorf("the next session was opened after %v, want %v at least", waited, reopenPause)
+			}
+			skipTo[PeerUp](s, nil)
+		})
+	}
+}
+
 func TestEventsEndWithTheSpeaker(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	us := loopback()

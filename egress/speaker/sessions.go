@@ -3,11 +3,17 @@ package speaker
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"hikyaku/egress/speaker/session"
 	"hikyaku/egress/speaker/vpn"
 	"hikyaku/egress/speaker/wire"
 )
+
+// reopenPause is the time from the end of a session by us to the next one with the same
+// address. FRR 8.4 removes a neighbour of a listen range after the connection's end, and forgets
+// one that connects meanwhile: that session stays up without routes.
+const reopenPause = time.Second
 
 // openedSession is a session of package session, beside those that GoBGP has.
 type openedSession struct {
@@ -16,6 +22,7 @@ type openedSession struct {
 	// originated has those for an egress peer, or for a router with ADD-PATH; nil for a
 	// reflector.
 	originated *session.Originated
+	address    netip.Addr
 	cancel     context.CancelCauseFunc
 	done       chan struct{}
 }
@@ -23,7 +30,7 @@ type openedSession struct {
 // startSession starts a session of package session.
 func (s *Speaker) startSession(n Neighbor) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	opened := &openedSession{cancel: cancel, done: make(chan struct{})}
+	opened := &openedSession{address: n.Address, cancel: cancel, done: make(chan struct{})}
 	restarts := n.Restarting && n.GracefulRestart > 0
 	if restarts {
 		s.announcer.BeginRestart(n.GracefulRestart / 2)
@@ -47,10 +54,16 @@ func (s *Speaker) startSession(n Neighbor) {
 	}
 	s.announcing.Lock()
 	s.opened[n.Name] = opened
+	pause := time.Until(s.closed[n.Address].Add(reopenPause))
+	delete(s.closed, n.Address)
 	s.announcing.Unlock()
 	s.run(func(context.Context) {
 		defer close(opened.done)
-		session.New(config).Run(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			session.New(config).Run(ctx)
+		}
 	})
 }
 
@@ -78,6 +91,9 @@ func (s *Speaker) stopSession(name string, cause error) {
 	}
 	opened.cancel(cause)
 	<-opened.done
+	s.announcing.Lock()
+	s.closed[opened.address] = time.Now()
+	s.announcing.Unlock()
 }
 
 // sessionHandler passes on the events of one session.

@@ -43,8 +43,10 @@ type Speaker struct {
 	// announcing guards the neighbours that VPN routes go to, and orders announcements.
 	announcing sync.Mutex
 	opened     map[string]*openedSession
-	mirror     mirror
-	barring    barring
+	// closed: when we ended a session with an address to which none has been opened since.
+	closed  map[netip.Addr]time.Time
+	mirror  mirror
+	barring barring
 	// station is where routers report sessions of theirs.
 	station *bmp.Station
 }
@@ -68,6 +70,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 
 		announcer: vpn.NewAnnouncer(),
 		opened:    make(map[string]*openedSession),
+		closed:    make(map[netip.Addr]time.Time),
 		mirror:    mirror{reflectors: make(map[string]netip.Addr)},
 		barring:   barring{waiting: make(map[string]bool)},
 	}

@@ -15,7 +15,9 @@ func TestPeersAreAddedByAPI(t *testing.T) {
 	edit(t, l.borderConfig, take...)
 	l.startBorder()
 	l.command(0, "announce "+clientPrefix)
-	l.eventually("the peer of the file is up", func() bool { return l.state(l.borderAPI, path(0)) == api.Up })
+	l.eventually("the sessions of the file are up", func() bool {
+		return l.state(l.borderAPI, path(0)) == api.Up && l.sessions(l.borderAPI)["rr"] != ""
+	})
 	before := l.sessions(l.borderAPI)
 	border := api.NewClient(l.borderAPI)
 	added := api.PeerSettings{"number": 2, "address": "2001:db8:a2::1", "asn": 64602}
