@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test test-long soak check coverage bench bench-uploads fuzz model dist clean
+.PHONY: help run test test-long soak check coverage bench bench-uploads cache-cases fuzz model dist clean
 
 help:
 	@echo 'make run            serve the sample site on https://localhost:8443'
@@ -13,6 +13,7 @@ help:
 	@echo 'make coverage       the share of lines that the Rust tests run'
 	@echo 'make bench          what the edge server costs, beside other servers and builds'
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
+	@echo 'make cache-cases    how hikyaku, nginx and Varnish cache: writes docs/results/cache.md'
 	@echo 'make fuzz           feed the parsers what nobody would write, a minute each'
 	@echo 'make model          measure and fit models/default.json anew (root)'
 	@echo 'make dist           pack a release into build/dist'
@@ -42,6 +43,10 @@ bench:
 
 bench-uploads:
 	@bash scripts/bench-uploads.sh $(ARGS)
+
+cache-cases:
+	@bash scripts/setup.sh test
+	@HIKYAKU_CACHE_REPORT=$(CURDIR)/docs/results/cache.md cargo test --locked -p hikyaku --test cache_cases the_results
 
 fuzz:
 	@bash scripts/fuzz.sh $(ARGS)

@@ -3,6 +3,7 @@
 # HTTP/3, Caddy, and the client of Go. What is there already stays.
 #
 # usage: scripts/peers.sh           all of them
+#        scripts/peers.sh tests     those that tests need: Caddy and the client
 #        scripts/peers.sh client    the client alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -91,6 +92,10 @@ case "${1-}" in
     build_caddy
     build_client
     ;;
+tests)
+    build_caddy
+    build_client
+    ;;
 client) build_client ;;
-*) fail "usage: scripts/peers.sh [client]" ;;
+*) fail "usage: scripts/peers.sh [tests|client]" ;;
 esac

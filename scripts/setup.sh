@@ -34,6 +34,8 @@ readonly BPF=(
     /usr/include/linux/bpf.h:linux-libc-dev
 )
 readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
+# For the fuzz targets: libFuzzer is in C++, and the TLS library builds by cmake there.
+readonly FUZZ=(c++:g++ cmake:cmake)
 # For the checkers of prose and spelling, which Debian lacks: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 # Clients and servers; scripts/peers.sh builds the others.
@@ -58,13 +60,33 @@ readonly TESTS=(
     gtlsclient:ngtcp2-client
     slowhttptest:slowhttptest
     haproxy:haproxy
+    # A certificate authority that speaks ACME, with its DNS server.
+    pebble:pebble
     ip:iproute2
     setpriv:util-linux
     nsenter:util-linux
     ss:iproute2
     # A test compares the server's media types with it.
     /etc/mime.types:media-types
+    # Others' site, with links from package to package.
+    /usr/share/doc/python3/html/index.html:python3-doc
+    /usr/share/javascript/jquery/jquery.js:libjs-jquery
+    /usr/share/javascript/underscore/underscore.js:libjs-underscore
+    # A server that a migration guide begins with, and one that the lab measures.
     nginx:nginx
+    caddy:caddy
+    # Real sites: an application, PHP, media and a mirror.
+    node:nodejs
+    npm:npm
+    php-fpm8.2:php8.2-fpm
+    ffmpeg:ffmpeg
+    aria2c:aria2
+    wget:wget
+    # A cache, to compare with.
+    varnishd:varnish
+    # A store that edges share. Valkey is tested, too, where it is installed.
+    redis-server:redis-server
+    redis-cli:redis-tools
     openssl:openssl
     python3:python3
     # BGP daemons for tests of the egress agents, and the tools of their guide.
@@ -74,10 +96,23 @@ readonly TESTS=(
     # An RPKI cache.
     stayrtr:stayrtr
     nft:nftables
-    # The package's, which a test installs.
+    # The packages', which a test installs.
     adduser:adduser
-    # For aioquic, which Debian lacks.
+    logrotate:logrotate
+    # For aioquic and kubernetes-validate, which Debian lacks.
     /usr/share/python-wheels:python3-venv
+)
+
+readonly DIST=(
+    git:git
+    python3:python3
+    xz:xz-utils
+    dpkg-deb:dpkg
+    # For the tests of what is packed.
+    debootstrap:debootstrap
+    curl:curl
+    ip:iproute2
+    unshare:util-linux
 )
 
 fail() {
@@ -197,9 +232,14 @@ ensure_foreign_clients() {
     local foreign=crates/cli/tests/foreign
     ensure_go
     GOBIN="$PWD/build/tools" go -C "$foreign/go" install . tool
-    local wanted="$foreign/h3/requirements.txt" venv=build/venv
+    ensure_venv aioquic "$foreign/h3/requirements.txt" build/venv
+}
+
+# ensure_venv WHAT REQUIREMENTS VENV: Python's packages at the versions of a lock file.
+ensure_venv() {
+    local wanted=$2 venv=$3
     cmp --silent "$wanted" "$venv/requirements.txt" && return
-    echo "setup: installing aioquic into $venv"
+    echo "setup: installing $1 into $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet --only-binary :all: -r "$wanted"
@@ -207,18 +247,30 @@ ensure_foreign_clients() {
     cp "$wanted" "$venv/requirements.txt"
 }
 
+# What the tests of real sites run by Node.js, at the versions of its lock file.
+ensure_node_modules() {
+    local node=crates/cli/tests/sites/node modules=build/node
+    cmp --silent "$node/package-lock.json" "$modules/installed.json" && return
+    echo "setup: installing Express and hls.js into $modules"
+    rm -rf "$modules"
+    mkdir -p "$modules"
+    cp "$node/package.json" "$node/package-lock.json" "$modules/"
+    npm ci --prefix "$modules" --ignore-scripts --no-audit --no-fund --silent
+    # The last step, since this file means that all is installed.
+    cp "$node/package-lock.json" "$modules/installed.json"
+}
+
 main() {
     local wanted=("${BUILD[@]}")
     case "${1-}" in
     run) wanted+=("${SITE[@]}") ;;
     test) wanted+=("${SITE[@]}" "${TESTS[@]}" "${BPF[@]}") ;;
-    check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
+    check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}" "${FUZZ[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
-    # The TLS library builds by cmake there.
-    fuzz) wanted+=(c++:g++ cmake:cmake) ;;
+    fuzz) wanted+=("${FUZZ[@]}") ;;
     # Of the LLVM that the pinned Rust has (`rustc -vV`).
     coverage) wanted+=(llvm-cov-22:llvm-22) ;;
-    dist) wanted+=(git:git python3:python3 xz:xz-utils dpkg-deb:dpkg) ;;
+    dist) wanted+=("${DIST[@]}") ;;
     *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage" ;;
     esac
 
@@ -232,7 +284,10 @@ main() {
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
     [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
-    [[ $1 != test ]] || bash scripts/peers.sh client
+    # The schemas of the manifests.
+    [[ $1 != test ]] || ensure_venv kubernetes-validate crates/cli/tests/kubernetes/requirements.txt build/kubernetes
+    [[ $1 != test ]] || ensure_node_modules
+    [[ $1 != test ]] || bash scripts/peers.sh tests
     [[ $1 != bench ]] || bash scripts/peers.sh
 }
 

@@ -11,7 +11,8 @@ use hikyaku_core::client::estimate::{ENCODED_LEN, Estimate};
 use hikyaku_core::client::key::Key;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::bounded::TableConfig;
+use hikyaku_core::client::table::ClientTable;
 use hikyaku_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use hikyaku_content::{Content, Files, FilesConfig, Peer, RequestBody, Scheme};
 use hikyaku_units::arm::Version;
-use hikyaku_content::{Content, Files, FilesConfig, Peer, RequestBody};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use libfuzzer_sys::fuzz_target;
@@ -87,12 +87,15 @@ static SITE: LazyLock<Site> = LazyLock::new(|| {
     let localhost = SocketAddr::from(([127, 0, 0, 1], 8443));
     Site {
         runtime: Builder::new_current_thread().build().expect("a runtime"),
-        content: Content::Files(Files::open(&root, &config).expect("a root")),
+        content: Files::open(&root, &config).expect("a root").into(),
         peer: Peer {
             remote: localhost,
             local: localhost,
             version: Version::H2,
+            tls: None,
+            scheme: Scheme::Https,
             server_name: None,
+            via: None,
         },
         _directory: directory,
     }

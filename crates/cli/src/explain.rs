@@ -100,5 +100,12 @@ async fn body_of(args: &ExplainArgs, path: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 async fn ask(args: &ExplainArgs, path: &str) -> anyhow::Result<Response<Incoming>> {
-    admin::ask(&args.admin, args.token.as_deref(), Method::GET, path).await
+    admin::ask(
+        &args.admin,
+        args.token.as_deref(),
+        Method::GET,
+        path,
+        String::new(),
+    )
+    .await
 }

@@ -29,7 +29,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         }
         match cause.downcast_ref::<ConfigError>() {
             Some(ConfigError::Set { .. } | ConfigError::Parse { .. }) => {
-                Some("conf/edge.toml shows every key with its default")
+                Some("`hikyaku config` prints every key with its default")
             }
             _ => None,
         }

@@ -2,6 +2,7 @@
 
 mod log;
 mod notify;
+mod upgrade;
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,20 +13,22 @@ use std::time::Duration;
 use anyhow::Context;
 use hikyaku_edge::config::ListenAddress;
 use hikyaku_edge::tls::Source;
-use hikyaku_edge::{Config, Server};
+use hikyaku_edge::{Config, Order, Origin, Server, Successor};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use log::Log;
+use upgrade::After;
 
 /// Options of `hikyaku serve`; each overrides its key in the configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Directory of the files to serve.
     root: Option<PathBuf>,
-    /// Upstream server that answers the requests, instead of files: http://HOST:PORT, https://HOST
-    /// or h2c://HOST:PORT.
+    /// Upstream server that answers the requests, instead of files: http://HOST:PORT, https://HOST,
+    /// h2c://HOST:PORT or unix:/PATH. May be given several times, for servers that answer the same
+    /// requests.
     #[arg(long, value_name = "URL", conflicts_with = "root")]
-    upstream: Option<String>,
+    upstream: Vec<String>,
     /// Address to serve on, TCP and UDP; may be given several times. A port alone stands for all
     /// addresses, IPv6 and IPv4.
     #[arg(long, value_name = "[ADDR:]PORT")]
@@ -40,7 +43,7 @@ pub(crate) struct ServeArgs {
     /// Address of the admin page, API and metrics.
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<ListenAddress>,
-    /// Configuration file (TOML); conf/edge.toml shows every key.
+    /// Configuration file (TOML); `hikyaku config` prints every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory for the measurements of clients; without it they are lost at the end.
@@ -56,14 +59,14 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     /// Reads the configuration from the file and the options.
-    fn config(&self) -> anyhow::Result<Config> {
+    pub(crate) fn config(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(self.config.as_deref(), &self.set)?;
         if let Some(root) = &self.root {
             config.root = Some(root.clone());
             config.upstream = None;
         }
-        if let Some(upstream) = &self.upstream {
-            config.upstream = Some(upstream.clone());
+        if !self.upstream.is_empty() {
+            config.upstream = Some(self.upstream.clone().into());
             config.root = None;
         }
         if !self.listen.is_empty() {
@@ -83,26 +86,41 @@ impl ServeArgs {
     }
 }
 
+/// Checks what the log of a configuration shows.
+pub(crate) fn check_level(config: &Config) -> anyhow::Result<()> {
+    log::filter(&config.log.level).map(drop)
+}
+
 /// The time for which the end waits for disks that do not answer.
 const BLOCKED: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let origin = Origin::of_process()?;
+    let reporter = origin.reporter();
+    let served = run_from(args, origin);
+    if let (Some(reporter), Err(error)) = (reporter, &served) {
+        reporter.failed(format!("{error:#}"));
+    }
+    served
+}
+
+fn run_from(args: &ServeArgs, origin: Origin) -> anyhow::Result<()> {
     let config = args.config()?;
     let log = Log::start(&config.log.level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting threads")?;
-    let served = runtime.block_on(serve(args, config, &log));
+    let served = runtime.block_on(serve(args, config, origin, &log));
     runtime.shutdown_timeout(BLOCKED);
     served
 }
 
-async fn serve(args: &ServeArgs, config: Config, log: &Log) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs, config: Config, origin: Origin, log: &Log) -> anyhow::Result<()> {
     // Registered before anything is served, so that no signal is missed.
     let mut signals = Signals::new().context("handling signals")?;
-    let server = Server::start(config)?;
+    let server = Server::start_from(config, origin)?;
     if let Some(path) = &args.write_cert {
         std::fs::write(path, server.certificate().pem())
             .with_context(|| format!("writing the certificate to {}", path.display()))?;
@@ -110,16 +128,57 @@ async fn serve(args: &ServeArgs, config: Config, log: &Log) -> anyhow::Result<()
     log.print(&greeting(&server));
     notify::ready("serving");
     loop {
-        tokio::select! {
-            event = signals.next() => match event {
-                Event::Reload => drop(reload(args, &server, log)),
-                Event::End => break,
-            },
-            Some(request) = server.next_reload() => {
-                request.answer(reload(args, &server, log));
-            }
+        let watching = notify::watch(server.pulse());
+        let successor = work(args, &server, log, &mut signals).await;
+        if let Some(watching) = watching {
+            watching.abort();
+        }
+        let Some(successor) = successor else {
+            return stop(server, &mut signals).await;
+        };
+        if let After::Left = upgrade::leave(&server, successor, &mut signals).await {
+            server.end().await;
+            return Ok(());
+        }
+        server.take_back().await?;
+        tracing::error!("the new process has died: this one serves again");
+        notify::main_process(std::process::id());
+        notify::ready("serving again: the process of an upgrade has died");
+    }
+}
+
+/// Does what signals and the admin API ask for, until the server is to stop or, as the result says, another
+/// process serves.
+async fn work(
+    args: &ServeArgs,
+    server: &Server,
+    log: &Log,
+    signals: &mut Signals,
+) -> Option<Successor> {
+    loop {
+        let (event, demand) = tokio::select! {
+            event = signals.next() => (event, None),
+            Some(demand) = server.next_demand() => (Event::of(demand.order()), Some(demand)),
+        };
+        let outcome = match event {
+            Event::End => return None,
+            Event::Reload => reload(args, server, log).map(|()| None),
+            Event::Upgrade => upgrade::begin(server).await.map(Some),
+        };
+        let (successor, answer) = match outcome {
+            Ok(successor) => (successor, Ok(())),
+            Err(why) => (None, Err(why)),
+        };
+        if let Some(demand) = demand {
+            demand.answer(answer);
+        }
+        if successor.is_some() {
+            return successor;
         }
     }
+}
+
+async fn stop(server: Server, signals: &mut Signals) -> anyhow::Result<()> {
     notify::stopping();
     tracing::info!("stopping: requests in flight are answered; a second signal stops at once");
     tokio::select! {
@@ -165,11 +224,22 @@ fn try_reload(args: &ServeArgs, server: &Server, log: &Log) -> anyhow::Result<()
 
 enum Event {
     Reload,
+    Upgrade,
     End,
+}
+
+impl Event {
+    const fn of(order: Order) -> Self {
+        match order {
+            Order::Reload => Self::Reload,
+            Order::Upgrade => Self::Upgrade,
+        }
+    }
 }
 
 struct Signals {
     hangup: Signal,
+    upgrade: Signal,
     interrupt: Signal,
     terminate: Signal,
 }
@@ -178,6 +248,7 @@ impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
@@ -186,6 +257,7 @@ impl Signals {
     async fn next(&mut self) -> Event {
         tokio::select! {
             _ = self.hangup.recv() => Event::Reload,
+            _ = self.upgrade.recv() => Event::Upgrade,
             _ = self.interrupt.recv() => Event::End,
             _ = self.terminate.recv() => Event::End,
         }
@@ -193,7 +265,7 @@ impl Signals {
 
     /// Waits for a signal that ends the server.
     async fn end(&mut self) {
-        while let Event::Reload = self.next().await {}
+        while let Event::Reload | Event::Upgrade = self.next().await {}
     }
 }
 
@@ -206,7 +278,6 @@ fn greeting(server: &Server) -> String {
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "  {label:<12} {value}");
     };
-    let port = server.addresses().first().map_or(0, SocketAddr::port);
     for address in server.addresses() {
         let mptcp = if server.mptcp() { ", MPTCP" } else { "" };
         line(
@@ -214,8 +285,21 @@ fn greeting(server: &Server) -> String {
             format!("{address} (TCP{mptcp}: HTTP/1.1 and 2; UDP: HTTP/3)"),
         );
     }
+    for address in server.cleartext() {
+        match server.serves_in_clear() {
+            true => line("in the clear", format!("{address} (TCP: HTTP/1.1 and 2)")),
+            false => line(
+                "redirecting",
+                format!("{address} (HTTP in the clear) to https"),
+            ),
+        }
+    }
     let host = server.host();
-    let url = format!("https://{host}:{port}/");
+    let (scheme, port) = match (server.addresses(), server.cleartext()) {
+        ([], [first, ..]) => ("http", first.port()),
+        (served, _) => ("https", served.first().map_or(0, SocketAddr::port)),
+    };
+    let url = format!("{scheme}://{host}:{port}/");
     line("open", url.clone());
     match &server.sites()[..] {
         [] => {}
@@ -229,27 +313,8 @@ fn greeting(server: &Server) -> String {
     if let Some(admin) = server.admin() {
         line("admin", format!("http://{admin}/"));
     }
-    let kind = match server.certificate().source() {
-        Source::Files(pairs) => {
-            let certs: Vec<_> = pairs.iter().map(|pair| pair.cert.display()).collect();
-            certs
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
-        }
-        Source::SelfSigned { .. } => "self-signed".to_owned(),
-    };
-    line("certificate", kind);
-    for certificate in server.certificate().descriptions() {
-        line(
-            "",
-            format!("{}, SHA-256 {}", certificate.key, certificate.fingerprint),
-        );
-        line(
-            "",
-            format!("public key (SPKI) SHA-256 {}", certificate.spki),
-        );
+    if !server.addresses().is_empty() {
+        describe_certificate(server, &mut line);
     }
     line(
         "state",
@@ -267,12 +332,47 @@ fn greeting(server: &Server) -> String {
     let called = std::env::args_os().next();
     let program = called.unwrap_or_else(|| "hikyaku".into());
     let program = program.display();
-    line(
-        "",
-        format!("{program} get --insecure {resolve}--repeat 3 {url}"),
-    );
+    if scheme == "https" {
+        line(
+            "",
+            format!("{program} get --insecure {resolve}--repeat 3 {url}"),
+        );
+    }
     if let Some(admin) = server.admin() {
         line("", format!("{program} explain 127.0.0.1 --admin {admin}"));
     }
     format!("hikyaku {}\n{text}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The server's certificate, by which its own clients know it.
+fn describe_certificate(server: &Server, line: &mut impl FnMut(&str, String)) {
+    let kind = match server.certificate().source() {
+        Source::Files(pairs) => {
+            let certs: Vec<_> = pairs.iter().map(|pair| pair.cert.display()).collect();
+            certs
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
+        Source::SelfSigned { .. } => "self-signed".to_owned(),
+        Source::Acme { names, .. } => {
+            let names = names.join(", ");
+            match server.certificate().is_self_signed() {
+                true => format!("by ACME for {names}; self-signed until there is one"),
+                false => format!("by ACME for {names}"),
+            }
+        }
+    };
+    line("certificate", kind);
+    for certificate in server.certificate().descriptions() {
+        line(
+            "",
+            format!("{}, SHA-256 {}", certificate.key, certificate.fingerprint),
+        );
+        line(
+            "",
+            format!("public key (SPKI) SHA-256 {}", certificate.spki),
+        );
+    }
 }

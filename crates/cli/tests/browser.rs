@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_testkit::browser::{Browser, has_chromium};
 use hikyaku_testkit::client::block_on;
-use hikyaku_testkit::{PATIENCE, Server, Site};
+use hikyaku_testkit::{PATIENCE, Server, Site, eventually, get};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -119,6 +119,29 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
 }
 
 #[test]
+fn a_browser_uses_http3_by_a_mapped_port() {
+    if !has_chromium("a_browser_uses_http3_by_a_mapped_port") {
+        return;
+    }
+    let site = site();
+    let server = Server::start(&[site.path(), "--set", "policy.version=h3"]);
+    let port = hikyaku_testkit::mapping::map(server.address());
+    block_on(async {
+        let rules = "MAP *.test 127.0.0.1,MAP * ~NOTFOUND,EXCLUDE 127.0.0.1";
+        let mut browser = Browser::start_with(&server, port, rules).await;
+        let first = visit(&mut browser).await;
+        assert_eq!(first[0], "h2", "the first document: {first:?}");
+        until(&mut browser, "h3").await;
+    });
+    let line = format!(
+        "a request names port {port}, and this server has port {}",
+        server.port()
+    );
+    let log = server.wait_log(&line);
+    assert_eq!(log.matches("a request names port").count(), 1, "{log}");
+}
+
+#[test]
 fn a_browser_gets_early_answers() {
     if !has_chromium("a_browser_gets_early_answers") {
         return;
@@ -209,4 +232,53 @@ fn a_browser_stays_where_http2_is_pinned() {
         server.metric("hikyaku_connections_opened_total{version=\"h3\"}"),
         0.0
     );
+}
+
+#[test]
+fn the_admin_page_shows_upstreams_and_their_state() {
+    if !has_chromium("the_admin_page_shows_upstreams_and_their_state") {
+        return;
+    }
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let upstream = Server::start(&[site().path()]);
+    let up = format!("https://{}", upstream.address());
+    let set =
+        "proxy={ insecure = true, balance = \"hash:path\", avoid_after = 1, avoid_min = \"2m\" }";
+    let args = ["--upstream", &up, "--upstream", &closed, "--set", set];
+    let server = Server::start(&args);
+    let mut paths = 0;
+    eventually("one of them is avoided", || {
+        paths += 1;
+        get(&[&server.url(&format!("/{paths}"))]);
+        let status = server.admin_json("/v1/status");
+        let states = status["upstreams"].as_array().unwrap().clone();
+        states
+            .iter()
+            .any(|state| state["up"] == false)
+            .then_some(())
+    });
+    block_on(async {
+        let mut browser = Browser::start(&server).await;
+        let url = format!("http://{}/", server.admin);
+        browser
+            .command("Page.navigate", json!({ "url": url }))
+            .await;
+        let rows = "[...document.querySelectorAll('#upstream-rows tr')]\
+                    .map(row => [...row.cells].slice(0, 2).map(cell => cell.innerText).join(' '))";
+        let begun = Instant::now();
+        let shown = loop {
+            let shown = browser.evaluate(rows).await;
+            if shown.as_array().is_some_and(|rows| rows.len() == 2) {
+                break shown;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the page shows {shown}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let shown: Vec<String> = serde_json::from_value(shown).unwrap();
+        assert!(shown.contains(&format!("{up} up")), "{shown:?}");
+        assert!(shown.contains(&format!("{closed} avoided")), "{shown:?}");
+    });
 }

@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use hikyaku_testkit::{Server, Site, binary, certificate, get, has, hikyaku, plain_http, skip};
+use hikyaku_testkit::{
+    Server, Site, binary, certificate, eventually, get, has, hikyaku, plain_http, skip,
+};
 
 /// Checks that a command failed, and that its message has all of `words`.
 #[track_caller]
@@ -74,7 +76,7 @@ fn wrong_configuration_files_are_shown_where_they_are_wrong() {
         let output = hikyaku(&["serve", site.path(), "--config", path]);
         expect_failure(name, &output, words);
         expect_failure(name, &output, &["error: ", path]);
-        let hint = "hint: conf/edge.toml shows every key with its default";
+        let hint = "hint: `hikyaku config` prints every key with its default";
         expect_failure(name, &output, &[hint]);
     }
 }
@@ -290,7 +292,12 @@ fn ports_in_use_are_named_with_their_transport() {
     let what = format!("listening on TCP {address}");
     expect_failure("TCP", &output, &[&what, "Address already in use", hint]);
 
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Another program may have the port of a number on TCP alone.
+    let udp = eventually("a port that is free on TCP", || {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let tcp = TcpListener::bind(udp.local_addr().unwrap());
+        tcp.is_ok().then_some(udp)
+    });
     let address = udp.local_addr().unwrap().to_string();
     let output = hikyaku(&["serve", site.path(), "--listen", &address]);
     let what = format!("listening on UDP {address}");

@@ -6,11 +6,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_testkit::client::{H3, block_on};
+use hikyaku_testkit::tls::s_client;
 use hikyaku_testkit::{Server, Site, has, this_test};
 use hikyaku_tls::AcceptAny;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -91,28 +91,6 @@ fn keys_that_cannot_be_read_are_replaced_with_a_warning() {
     assert!(log.contains("reading the server's keys from"), "{log}");
     assert!(log.contains("they are drawn anew"), "{log}");
     assert!(fs::read_to_string(&keys).unwrap().contains("\"tickets\""));
-}
-
-/// The lines of `openssl s_client` that show whether the session was resumed. `sessions` has its
-/// options for that.
-#[track_caller]
-fn s_client(server: &Server, version: &str, sessions: [&str; 2]) -> String {
-    // It ends with its input. Before that, it reads the tickets that follow the answer.
-    let script = format!(
-        "(printf 'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'; sleep 0.5) | \
-         openssl s_client -connect {} -servername localhost {version} -alpn http/1.1 {} {} 2>&1",
-        server.address(),
-        sessions[0],
-        sessions[1],
-    );
-    let output = Command::new("sh")
-        .args(["-c", &script])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let kinds = text.lines().filter(|line| line.contains(", Cipher is"));
-    kinds.collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -205,6 +205,17 @@ impl Adaptive {
         self.settings = settings;
     }
 
+    /// Begins anew, after a handshake that has shown the RTT.
+    fn begin(&mut self, now: Instant, settings: Settings) {
+        self.inner = Inner::new(now, self.mtu, &settings);
+        let rtt = self.handle.flight().min_rtt;
+        if !rtt.is_zero() {
+            self.inner.confirm(rtt);
+        }
+        self.settings = settings;
+        self.handle.publish(&self.state());
+    }
+
     pub(crate) fn lost(&mut self, now: Instant, sent: Instant, persistent: bool, bytes: u64) {
         self.handle.lost(now, bytes);
         if self.handle.took_former_path(sent) {
@@ -225,6 +236,9 @@ const FULL_PACKETS: u64 = 2;
 
 impl Controller for Adaptive {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        if let Some(settings) = self.handle.take_beginning() {
+            self.begin(now, settings);
+        }
         self.handle.sent(bytes);
         self.delivery.on_sent(now, bytes);
         self.inner.sent(now, bytes, last_packet_number);

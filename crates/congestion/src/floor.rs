@@ -162,7 +162,12 @@ impl Floor {
             }
             Step::Raise => self.raise(now, path),
         }
-        if self.resume.confirm(sample.rtt) && self.rule.in_startup() {
+        self.confirm(sample.rtt);
+    }
+
+    /// Takes in the first RTT, which shows whether the path is the known one.
+    pub(crate) fn confirm(&mut self, rtt: Duration) {
+        if self.resume.confirm(rtt) && self.rule.in_startup() {
             let usual = self.cubic.window_bytes() - self.unearned;
             self.cubic.open(usual);
         }

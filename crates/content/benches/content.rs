@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hikyaku_content::{Content, Files, FilesConfig, Peer};
+use hikyaku_content::files::Coding;
+use hikyaku_content::{CompressionConfig, Content, FilesConfig, Peer, Scheme, SiteConfig};
 use hikyaku_units::ByteSize;
 use hikyaku_units::arm::Version;
 use http::{Request, header};
@@ -23,11 +24,21 @@ fn main() {
     write("coded.css", 1024).unwrap();
     write("coded.css.br", 300).unwrap();
     write("medium.jpg", 100 << 10).unwrap();
-    write("large.mp4", 256 << 20).unwrap();
+    write_text(&root.path().join("medium.html"), 4000);
+    write_text(&root.path().join("large.html"), 80_000);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
     runtime.block_on(run(root.path()));
+}
+
+/// Writes lines that have much in common, as those of a long table.
+fn write_text(path: &Path, lines: u32) {
+    let lines = (0..lines).map(|line| {
+        let (id, price) = (line.wrapping_mul(2_654_435_761), line % 977);
+        format!("<li class=\"item\" id=\"i{id:08x}\">number {line}, {price} EUR</li>\n")
+    });
+    std::fs::write(path, lines.collect::<String>()).unwrap();
 }
 
 async fn run(root: &Path) {
@@ -44,11 +55,20 @@ async fn run(root: &Path) {
         (header::RANGE, "bytes=0-99"),
         (header::IF_NONE_MATCH, "\"x\""),
     );
-    let cases: &[(&str, &FilesConfig, &str, &[_], u32)] = &[
-        ("1 KiB, kept in memory", &kept, "/small.html", &[], 100_000),
+    let (no, all) = (&[][..], &[Coding::Zstd, Coding::Br, Coding::Gzip][..]);
+    let cases: &[(&str, &FilesConfig, &[Coding], &str, &[_], u32)] = &[
+        (
+            "1 KiB, kept in memory",
+            &kept,
+            no,
+            "/small.html",
+            &[],
+            100_000,
+        ),
         (
             "1 KiB, read from the page cache",
             &read,
+            no,
             "/small.html",
             &[],
             100_000,
@@ -56,25 +76,85 @@ async fn run(root: &Path) {
         (
             "1 KiB, looked up each time",
             &looked_up,
+            no,
             "/small.html",
             &[],
             20_000,
         ),
-        ("1 KiB, precompressed", &kept, "/coded.css", &[], 100_000),
+        (
+            "1 KiB, precompressed",
+            &kept,
+            no,
+            "/coded.css",
+            &[],
+            100_000,
+        ),
+        (
+            "1 KiB, compressed and kept",
+            &kept,
+            all,
+            "/small.html",
+            &[],
+            100_000,
+        ),
         (
             "1 KiB, If-None-Match",
             &kept,
+            no,
             "/small.html",
             &[etag],
             100_000,
         ),
-        ("1 KiB, Range", &kept, "/small.html", &[range], 100_000),
-        ("not found", &kept, "/absent.html", &[], 20_000),
-        ("100 KiB", &kept, "/medium.jpg", &[], 5_000),
-        ("256 MiB", &kept, "/large.mp4", &[], 2),
+        ("1 KiB, Range", &kept, no, "/small.html", &[range], 100_000),
+        ("not found", &kept, no, "/absent.html", &[], 20_000),
+        ("100 KiB", &kept, no, "/medium.jpg", &[], 5_000),
+        ("210 KB of text", &kept, no, "/medium.html", &[], 5_000),
+        (
+            "210 KB of text, compressed and kept",
+            &kept,
+            all,
+            "/medium.html",
+            &[],
+            100_000,
+        ),
+        (
+            "4.4 MB of text, by zstd each time",
+            &kept,
+            &all[..1],
+            "/large.html",
+            &[],
+            10,
+        ),
+        (
+            "4.4 MB of text, by br each time",
+            &kept,
+            &all[1..2],
+            "/large.html",
+            &[],
+            10,
+        ),
+        (
+            "4.4 MB of text, by gzip each time",
+            &kept,
+            &all[2..],
+            "/large.html",
+            &[],
+            10,
+        ),
+        ("256 MiB", &kept, no, "/large.mp4", &[], 2),
     ];
-    for (name, config, path, conditions, requests) in cases {
-        let content = Content::from(Files::open(root, config).unwrap());
+    for (name, config, encodings, path, conditions, requests) in cases {
+        let compression = CompressionConfig {
+            encodings: encodings.to_vec(),
+            ..CompressionConfig::default()
+        };
+        let site = SiteConfig {
+            root: Some(root.to_owned()),
+            files: (*config).clone(),
+            compression,
+            ..SiteConfig::default()
+        };
+        let content = Content::new(&[site]).unwrap();
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             rounds.push(round(&content, path, conditions, *requests).await);
@@ -101,7 +181,10 @@ async fn round(
         remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
         local: SocketAddr::from(([192, 0, 2, 2], 443)),
         version: Version::H2,
+        tls: None,
         server_name: None,
+        scheme: Scheme::Https,
+        via: None,
     };
     let mut template = Request::builder()
         .uri(format!("https://localhost{path}"))

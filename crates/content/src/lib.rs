@@ -1,37 +1,54 @@
 #![doc = include_str!("../README.md")]
 
+mod access;
 mod body;
+mod cache;
+mod compress;
 pub mod files;
 mod globs;
 mod header_size;
 mod hosts;
 mod interim;
 mod omit;
+mod peer;
 mod protocol;
 pub mod proxy;
 mod routes;
+mod scheme;
 mod sites;
 mod stopping;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hikyaku_units::arm::Version;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 
+pub use access::{
+    AccessConfig, BasicAuthConfig, ForwardAuthConfig, ParseRateKeyError, RateKey, RateLimitConfig,
+    Satisfy, User,
+};
 pub use body::Body;
-pub use files::{Files, FilesConfig, FilesError, ReadError, WholeFile};
+pub use cache::disk;
+pub use cache::{CacheConfig, CacheOutcome, CacheStatus, Caches, ParsePurgeError, Purge};
+pub use compress::{CompressionConfig, CompressionCount, CompressionLevels, compression_counts};
+pub use files::{Directories, Files, FilesConfig, FilesError, ReadError, WholeFile};
 pub use globs::path_glob;
 pub use header_size::HeaderSize;
 pub use hosts::Hosts;
 pub use interim::{Interim, InterimHeads};
 pub use omit::omit_content;
+pub use peer::{Peer, TlsVersion, Via};
 pub use protocol::Protocol;
-pub use proxy::{Proxy, ProxyConfig, ProxyError};
-pub use routes::{AnswerConfig, HeadersConfig, RedirectConfig, RouteConfig, SiteConfig, SiteError};
+pub use proxy::{
+    Proxy, ProxyConfig, ProxyError, UpstreamConfig, UpstreamStatus, Upstreams, UpstreamsConfig,
+};
+pub use routes::{
+    AnswerConfig, HeadersConfig, NoServer, RedirectConfig, RequestId, RouteConfig, SERVER,
+    SiteConfig, SiteError,
+};
+pub use scheme::Scheme;
 pub use sites::Content;
 pub use stopping::Stopping;
 
@@ -40,21 +57,6 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a request of any HTTP version.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
-
-/// The connection of a request.
-///
-/// Every listener speaks TLS, so that the scheme is always `https`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Address and port of the client.
-    pub remote: SocketAddr,
-    /// Address and port of the server to which the client connected.
-    pub local: SocketAddr,
-    /// HTTP version of the connection.
-    pub version: Version,
-    /// Server name of the TLS handshake (RFC 6066 §3), if the client sent one.
-    pub server_name: Option<Arc<str>>,
-}
 
 /// Why a response is an error. For the log only, since it may name files, addresses and causes that
 /// do not concern the client.
@@ -87,10 +89,15 @@ impl fmt::Display for ErrorReason {
     }
 }
 
+/// Marks a response whose content is its status in words, which a page may take the place of.
+#[derive(Clone, Copy, Debug)]
+struct InWords;
+
 /// A response of its status in words alone: `404 Not Found`.
 fn status_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::from(format!("{status}\n")));
     *response.status_mut() = status;
+    response.extensions_mut().insert(InWords);
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; charset=utf-8"),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hikyaku_units::ByteSize;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
 use crate::hosts::{Hosts, requested_host};
@@ -16,6 +17,8 @@ pub struct Content {
     other: Option<Arc<Site>>,
     has_interim_responses: bool,
     has_tunnels: bool,
+    has_body_sizes: bool,
+    is_logged_everywhere: bool,
 }
 
 impl Content {
@@ -30,6 +33,8 @@ impl Content {
             let site = Arc::new(Site::new(config)?);
             content.has_interim_responses |= site.has_interim_responses();
             content.has_tunnels |= site.has_tunnels();
+            content.has_body_sizes |= site.has_body_sizes();
+            content.is_logged_everywhere &= site.is_logged_everywhere();
             if config.names.is_empty() {
                 content.other = Some(site);
                 continue;
@@ -50,6 +55,8 @@ impl Content {
             hosts: Hosts::default(),
             has_interim_responses: other.as_ref().is_some_and(Site::has_interim_responses),
             has_tunnels: other.as_ref().is_some_and(Site::has_tunnels),
+            has_body_sizes: false,
+            is_logged_everywhere: true,
             other: other.map(Arc::new),
         }
     }
@@ -66,13 +73,31 @@ impl Content {
         }
     }
 
-    /// Returns the file that answers a request with all its content, if that is in memory. The
-    /// request's method is GET or HEAD.
+    /// Returns the file, or the stored response, that answers a request with all its content, if that is in
+    /// memory. The request's method is GET or HEAD.
     ///
     /// `None` says nothing of the answer, which [`Content::respond`] then gives.
     pub fn whole_file<B>(&self, request: &Request<B>, peer: &Peer) -> Option<WholeFile> {
         let site = self.site(request.uri(), request.headers(), peer)?;
-        site.whole_file(request.uri().path(), request.headers())
+        site.whole_file(request.uri(), request.headers(), peer.scheme)
+    }
+
+    /// The size of a request's body that its route allows, where that has a limit of its own.
+    pub fn body_size<B>(&self, request: &Request<B>, peer: &Peer) -> Option<ByteSize> {
+        if !self.has_body_sizes {
+            return None;
+        }
+        let site = self.site(request.uri(), request.headers(), peer)?;
+        site.body_size(request.uri().path())
+    }
+
+    /// Whether the access log has a line for a request.
+    pub fn is_logged<B>(&self, request: &Request<B>, peer: &Peer) -> bool {
+        if self.is_logged_everywhere {
+            return true;
+        }
+        let site = self.site(request.uri(), request.headers(), peer);
+        site.is_none_or(|site| site.is_logged(request.uri().path()))
     }
 
     /// Finds the site of a request. One without a host, of HTTP/1.0, is for the host of the handshake.

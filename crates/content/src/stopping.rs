@@ -10,7 +10,8 @@ use super::Protocol;
 pub struct Stopping(pub(crate) CancellationToken);
 
 impl Stopping {
-    /// Puts `stop` into the extensions of a request that may become a tunnel.
+    /// Puts `stop` into the extensions of a request that may become a tunnel. The tunnel ends when it is
+    /// cancelled.
     pub fn attach<B>(stop: &CancellationToken, request: &mut Request<B>) {
         let is_extended = request.extensions().get::<Protocol>().is_some();
         if is_extended || request.headers().contains_key(header::UPGRADE) {

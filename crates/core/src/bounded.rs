@@ -9,6 +9,7 @@
 mod index;
 mod journal;
 mod slab;
+mod slots;
 
 use std::hash::Hash;
 
@@ -19,6 +20,7 @@ use slab::Slab;
 pub(crate) use index::Target;
 pub use journal::Change;
 pub(crate) use slab::Slot;
+pub(crate) use slots::SlotSet;
 
 /// How large a table is, and whether its changes are kept for a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,11 @@ impl<K: MapKey, V> BoundedMap<K, V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let entries = self.slab.iter();
         entries.map(|(_, entry)| (&entry.key, &entry.value))
+    }
+
+    /// The slots of all entries, in no order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slab.iter().map(|(slot, _)| slot)
     }
 
     /// A value to be changed, which counts as a change and not as a use.

@@ -5,6 +5,7 @@ pub mod estimate;
 pub mod key;
 pub mod sample;
 mod saved_path;
+pub mod shared;
 pub mod table;
 pub mod udp;
 pub mod view;

@@ -7,6 +7,7 @@
 //! without proof. How: `docs/decisions.md`.
 
 mod candidates;
+mod changes;
 mod codec;
 mod compare;
 mod decide;
@@ -22,6 +23,7 @@ mod reason;
 mod record;
 mod room;
 mod set;
+mod shared;
 mod subflows;
 mod table;
 mod view;
@@ -31,6 +33,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use candidates::{Candidates, Mode, Mptcp, Singles};
+pub use changes::RouteChanges;
 pub use compare::{Measure, RouteGain};
 pub use decide::{RouteDecision, decide_route, mptcp_share};
 pub use explain::{KnownEgresses, RouteSummary, RoutesExplanation, explain_routes};
@@ -43,8 +46,9 @@ pub use quality::RouteQuality;
 pub use reason::{RouteBar, RouteReason, RouteReasonCode};
 pub use room::{Port, PortShares, Room};
 pub use set::EgressSet;
+pub use shared::{RemoteRoutes, RouteContribution, RouteContributions, RoutesElsewhere};
 pub use subflows::{Scheduling, SubflowChoice, SubflowRtt};
-pub use table::{Blame, RouteChanges, RouteTable};
+pub use table::{Blame, RouteTable};
 pub use view::RouteView;
 
 /// Most egress routes that are distinguished.

@@ -1,6 +1,7 @@
 //! All knowledge of a client and the decision that follows from it, for people and for the admin API.
 
 mod open;
+mod others;
 mod print;
 mod udp;
 
@@ -13,7 +14,7 @@ use crate::choice::{Group, Session};
 use crate::client::estimate::{Estimate, LossBounds};
 use crate::client::key::Key;
 use crate::client::view::{ClientView, Knowledge};
-use crate::egress::RoutesExplanation;
+use crate::egress::{RoutesElsewhere, RoutesExplanation};
 use crate::model::Model;
 use crate::page::{Connections, ConnectionsSummary};
 use crate::policy::PolicyConfig;
@@ -23,6 +24,7 @@ use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport,
 use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
 
 pub use open::{FloorState, OpenConnection, SchedulingState, SubflowState};
+pub use others::FromEdges;
 pub use udp::Udp;
 
 /// The knowledge of a client, the expectation of each arm, and the decision with its reason.
@@ -40,17 +42,24 @@ pub struct Explanation {
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
+    /// The part of the knowledge that comes from other edges; empty for an edge that is alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from_edges: Vec<FromEdges>,
     /// The rate that the operator lets each connection send at most; `None` without a bound.
     pub max_pacing_rate: Option<Rate>,
     /// Whether UDP works.
     pub udp: Udp,
+    /// Its path over TCP is not known, since it comes through a balancer there.
+    #[serde(default)]
+    pub tcp_is_hidden: bool,
     /// Over how many connections its pages are spread; `None` where a server has no shards.
     pub connections: Option<ConnectionsSummary>,
     /// The egress routes of each content class; empty where a server has no paths.
     pub routes: Vec<RoutesExplanation>,
     /// Its connections that are open now, the oldest first.
     pub open: Vec<OpenConnection>,
-    /// The knowledge of the address, then of its prefixes, as far as there is any.
+    /// The knowledge of the address, then of its prefixes, then what the client has carried here, as far as
+    /// there is any.
     pub levels: Vec<Level>,
 }
 
@@ -133,6 +142,9 @@ pub struct Path {
 pub struct Level {
     /// The address or prefix.
     pub key: Key,
+    /// The client has carried it here in a session ticket.
+    #[serde(default)]
+    pub carried: bool,
     /// Time since the last observation.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
@@ -197,6 +209,11 @@ pub fn explain(
     let known = own
         .into_iter()
         .chain(prefixes.map(|(prefix, known)| (Key::Prefix(prefix), known)));
+    let levels = known.map(|(key, known)| Level::of(key, &known, now, policy));
+    let carried = knowledge.carried.map(|carried| Level {
+        carried: true,
+        ..Level::of(Key::address(knowledge.addr), &carried, now, policy)
+    });
     Explanation {
         address: knowledge.addr,
         at: now,
@@ -206,14 +223,14 @@ pub fn explain(
             known: ByTransport::from_fn(|transport| knowledge.saved_path(transport, now, policy)),
             ..Path::of(&view, policy)
         },
+        from_edges: FromEdges::all(&knowledge.faded_to(now, policy), &view),
         max_pacing_rate: policy.max_pacing_rate.rate(),
         udp: Udp::of(&view, now),
+        tcp_is_hidden: view.tcp_is_hidden,
         connections: None,
         routes: Vec::new(),
         open: Vec::new(),
-        levels: known
-            .map(|(key, known)| Level::of(key, &known, now, policy))
-            .collect(),
+        levels: levels.chain(carried).collect(),
     }
 }
 
@@ -232,6 +249,13 @@ impl Explanation {
     #[must_use]
     pub fn with_routes(self, routes: Vec<RoutesExplanation>) -> Self {
         Self { routes, ..self }
+    }
+
+    /// Adds the part of the knowledge of routes that comes from other edges.
+    #[must_use]
+    pub fn with_routes_from(mut self, from: Option<RoutesElsewhere>) -> Self {
+        self.from_edges.extend(from.map(FromEdges::from));
+        self
     }
 
     /// Adds the connections that are open now.
@@ -301,6 +325,7 @@ impl Level {
         let known = &known.faded_to(now, policy);
         Self {
             key,
+            carried: false,
             age,
             samples: known.samples,
             min_rtt: known.min_rtt.get(),

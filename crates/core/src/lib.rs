@@ -7,6 +7,7 @@ pub mod client;
 pub mod codec;
 pub mod egress;
 pub mod explain;
+pub mod fleet;
 pub mod model;
 pub mod page;
 pub mod policy;

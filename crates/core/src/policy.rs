@@ -6,6 +6,7 @@ mod max_pacing_rate;
 mod min_cwnd;
 mod route;
 mod scheduling;
+mod site;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 pub use route::{ParseRoutePolicyError, RoutePolicy};
 pub use scheduling::SchedulingPolicy;
+pub use site::SitePolicy;
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -33,7 +33,11 @@ pub(crate) struct Entry<'a> {
     /// When the response was complete, RFC 3339.
     pub(crate) time: Time,
     pub(crate) client: IpAddr,
+    /// 0 where a proxy has named the client without it.
     pub(crate) port: u16,
+    /// The balancer or proxy that has named the client, to which the figures of the path belong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) via: Option<IpAddr>,
     pub(crate) method: &'a str,
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
@@ -42,6 +46,12 @@ pub(crate) struct Entry<'a> {
     /// `None` when the client gave up before there was one.
     pub(crate) status: Option<u16>,
     pub(crate) bytes: u64,
+    /// The outcome at the cache, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<&'static str>,
+    /// The number of the request, where a field of it or of its response has it.
+    #[serde(rename = "request_id", skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
     /// Every byte was acknowledged.
     pub(crate) complete: bool,
     /// Until the last byte was acknowledged.
@@ -66,6 +76,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// Known by name and password.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) user: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) referer: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -147,9 +160,10 @@ impl Entry<'_> {
             sent => self.packets_lost as f64 / sent as f64,
         };
         format!(
-            "{} - - [{}] \"{} {} {}\" {status} {} \"{}\" \"{}\" {:.6} min_rtt={:.3}ms \
+            "{} - {} [{}] \"{} {} {}\" {status} {} \"{}\" \"{}\" {:.6} min_rtt={:.3}ms \
              loss={:.4}% goodput={:.3}Mbps decision={} reason={}",
             self.client,
+            dash(self.user),
             self.time.common(),
             self.method,
             escape(self.path),
@@ -312,12 +326,15 @@ mod tests {
             time: Time(Timestamp::from_secs(1_800_000_000)),
             client: IpAddr::from([192, 0, 2, 1]),
             port: 4433,
+            via: None,
             method: "GET",
             host: "example.org",
             path: "/a\n.html?q=1",
             version: Version::H3,
             status,
             bytes: 47_290,
+            cache: None,
+            id: None,
             complete,
             duration_us: 12_340,
             goodput_bps: 0,
@@ -334,6 +351,7 @@ mod tests {
             route: None,
             route_reason: None,
             error: error.map(str::to_owned),
+            user: "",
             referer: "",
             user_agent: "",
         };

@@ -3,7 +3,10 @@
 //! Requests never take one: a connection keeps its decision. Only its meter, some times a
 //! second at most, and its beginning do.
 
-use std::collections::HashSet;
+mod carried;
+mod changes;
+mod shared;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +16,7 @@ use hikyaku_core::bounded::{Change, TableConfig};
 use hikyaku_core::client::key::{Key, stripe_of};
 use hikyaku_core::client::sample::Observation;
 use hikyaku_core::client::table::{ClientTable, Scope};
-use hikyaku_core::client::view::ClientView;
-use hikyaku_core::egress::RouteChanges;
+use hikyaku_core::client::view::{ClientView, Knowledge};
 use hikyaku_core::explain::{Explanation, explain};
 use hikyaku_core::model::Model;
 use hikyaku_core::page::{Connections, connections};
@@ -26,8 +28,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::{self, Clock};
 use crate::part::Part;
+use crate::policies::Policies;
 use crate::seed::{SEED, random};
 use crate::transport::TransportChoice;
+
+pub(crate) use changes::Changes;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
 const STRIPES: usize = 256;
@@ -59,34 +64,14 @@ pub(crate) struct Early {
     at: Instant,
 }
 
-/// Policy and model that decisions are made by.
+/// Policies and model that decisions are made by.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    policy: Arc<PolicyConfig>,
+    policies: Policies,
     model: Arc<Model>,
     available: ByTransport<CongestionSet>,
-}
-
-/// Changes for the store: first everything forgotten and of the cleared stripes goes, then each
-/// record is put or removed.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// Addresses and prefixes that were forgotten with all in them: the store may hold records
-    /// that could not be loaded.
-    pub(crate) forgotten: Vec<Key>,
-    pub(crate) cleared: HashSet<usize>,
-    pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
-    /// Of egress routes.
-    pub(crate) routes: RouteChanges,
-}
-
-impl Changes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.forgotten.is_empty()
-            && self.cleared.is_empty()
-            && self.records.is_empty()
-            && self.routes.is_empty()
-    }
+    /// Clients may come over TCP through balancers, which hide their path.
+    balancers: bool,
 }
 
 /// A client that is known, in short.
@@ -99,7 +84,10 @@ pub(crate) struct Known {
 impl Clients {
     /// Nobody yet, and `max` later on; changes are noted for a store where there is one (`journal`).
     pub(crate) fn new(rules: Part<Rules>, max: usize, journal: bool, clock: Clock) -> Self {
-        let Rules { policy, model, .. } = &**rules.load();
+        let Rules {
+            policies, model, ..
+        } = &**rules.load();
+        let policy = policies.server();
         let stripe = TableConfig {
             max_records: max.div_ceil(STRIPES),
             hash_key: [random(), random()],
@@ -132,23 +120,30 @@ impl Clients {
         self.epochs[stripe_of(client, STRIPES)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Decides for a client, and keeps the decision with the client's estimate.
-    pub(crate) fn decide(&self, client: IpAddr) -> Decision {
+    /// Decides for a client whose handshake has named a host, and keeps the decision with its estimate. A
+    /// site that pins the version keeps none, since the client's session at others goes on.
+    pub(crate) fn decide(&self, client: IpAddr, server_name: Option<&str>) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.table(client, &rules).view(client, now);
-        let decision = rules.decide(&view, now);
+        let own = rules.policies.own(server_name);
+        let policy = own.unwrap_or(rules.policies.server());
+        let view = self.knowledge(client, &rules).view(now, policy);
+        let decision = rules.decide(&view, policy, now);
+        if own.is_some_and(|own| own.version.pinned().is_some()) {
+            return decision;
+        }
         let decided = Observation::Decided(decision.decided());
         self.table(client, &rules).observe(client, now, &decided);
         decision
     }
 
-    /// Decision that a client would get now, without keeping it.
-    pub(crate) fn preview(&self, client: IpAddr) -> Decision {
+    /// Decision that a client whose handshake names a host would get now, without keeping it.
+    pub(crate) fn preview(&self, client: IpAddr, server_name: Option<&str>) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.table(client, &rules).view(client, now);
-        rules.decide(&view, now)
+        let policy = rules.policies.of(server_name);
+        let view = self.knowledge(client, &rules).view(now, policy);
+        rules.decide(&view, policy, now)
     }
 
     /// Settings for the sender of a client's next connection over `transport`.
@@ -156,17 +151,19 @@ impl Clients {
         self.early(client, transport).choice
     }
 
-    /// Decision for a client's next connection over `transport`, without keeping it.
+    /// Decision for a client's next connection over `transport`, without keeping it, by the server's policy:
+    /// its handshake has yet to name a host.
     pub(crate) fn early(&self, client: IpAddr, transport: Transport) -> Early {
         let epoch = self.epoch(client);
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.table(client, &rules).knowledge(client);
-        let decision = rules.decide(&knowledge.view(now, &rules.policy), now);
+        let knowledge = self.knowledge(client, &rules);
+        let policy = rules.policies.server();
+        let decision = rules.decide(&knowledge.view(now, policy), policy, now);
         let choice = TransportChoice {
             congestion: decision.congestion.get(transport).congestion,
-            min_cwnd: rules.policy.min_cwnd.bytes(),
-            known: knowledge.saved_path(transport, now, &rules.policy),
+            min_cwnd: policy.min_cwnd.bytes(),
+            known: knowledge.saved_path(transport, now, policy),
         };
         Early {
             choice,
@@ -176,10 +173,17 @@ impl Clients {
         }
     }
 
-    /// Keeps a decision that was made before a handshake, if nothing has outdated it since, or decides.
-    pub(crate) fn decide_after(&self, client: IpAddr, early: &Early) -> Decision {
-        if clock::since(early.at) > EARLY_AGE || early.epoch != self.epoch(client) {
-            return self.decide(client);
+    /// Keeps a decision that was made before a handshake, or decides anew. It does so if something was learnt
+    /// since, or if the host that the handshake has named has a policy of its own.
+    pub(crate) fn decide_after(
+        &self,
+        client: IpAddr,
+        server_name: Option<&str>,
+        early: &Early,
+    ) -> Decision {
+        let is_outdated = clock::since(early.at) > EARLY_AGE || early.epoch != self.epoch(client);
+        if is_outdated || self.rules.load().policies.own(server_name).is_some() {
+            return self.decide(client, server_name);
         }
         self.observe(client, &Observation::Decided(early.decision.decided()));
         early.decision
@@ -187,12 +191,13 @@ impl Clients {
 
     /// Bytes below which no window falls.
     pub(crate) fn min_cwnd(&self) -> Option<u64> {
-        self.rules.load().policy.min_cwnd.bytes()
+        self.rules.load().policies.server().min_cwnd.bytes()
     }
 
-    /// The rate at which each connection sends at most.
-    pub(crate) fn max_pacing_rate(&self) -> Option<Rate> {
-        self.rules.load().policy.max_pacing_rate.rate()
+    /// The rate at which each connection whose handshake has named a host sends at most.
+    pub(crate) fn max_pacing_rate(&self, server_name: Option<&str>) -> Option<Rate> {
+        let rules = self.rules.load();
+        rules.policies.of(server_name).max_pacing_rate.rate()
     }
 
     /// Over how many of `available` connections a client's pages are spread, as `decision` is
@@ -204,8 +209,11 @@ impl Clients {
         available: u8,
     ) -> Connections {
         let rules = self.rules.load();
-        let view = self.table(client, &rules).view(client, self.clock.now());
-        connections(&view, &rules.model, &rules.policy, decision, available)
+        let policy = rules.policies.server();
+        let view = self
+            .knowledge(client, &rules)
+            .view(self.clock.now(), policy);
+        connections(&view, &rules.model, policy, decision, available)
     }
 
     /// Description of the model in force: the data it was made from.
@@ -223,11 +231,11 @@ impl Clients {
     pub(crate) fn explain(&self, client: IpAddr) -> Explanation {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.table(client, &rules).knowledge(client);
+        let knowledge = self.knowledge(client, &rules);
         explain(
             &knowledge,
             &rules.model,
-            &rules.policy,
+            rules.policies.server(),
             &rules.available,
             now,
             SEED,
@@ -326,29 +334,40 @@ impl Clients {
         &self.stripes[stripe_of(address, self.stripes.len())]
     }
 
+    /// The knowledge of a client, with the note that it may come through balancers.
+    fn knowledge(&self, client: IpAddr, rules: &Rules) -> Knowledge {
+        let knowledge = self.table(client, rules).knowledge(client);
+        match rules.balancers {
+            true => knowledge.behind_balancers(),
+            false => knowledge,
+        }
+    }
+
     /// The table of a client, which goes by these rules as long as it is locked.
     fn table(&self, client: IpAddr, rules: &Rules) -> MutexGuard<'_, ClientTable> {
         let mut table = self.stripe(client).lock();
-        table.reconfigure(&rules.policy, &rules.model);
+        table.reconfigure(rules.policies.server(), &rules.model);
         table
     }
 }
 
 impl Rules {
     pub(crate) fn new(
-        policy: PolicyConfig,
+        policies: Policies,
         model: Model,
         available: ByTransport<CongestionSet>,
+        balancers: bool,
     ) -> Self {
         Self {
-            policy: Arc::new(policy),
+            policies,
             model: Arc::new(model),
             available,
+            balancers,
         }
     }
 
-    fn decide(&self, view: &ClientView, now: Timestamp) -> Decision {
-        decide(view, &self.model, &self.policy, &self.available, now, SEED)
+    fn decide(&self, view: &ClientView, policy: &PolicyConfig, now: Timestamp) -> Decision {
+        decide(view, &self.model, policy, &self.available, now, SEED)
     }
 }
 

@@ -1,21 +1,30 @@
 //! The configuration: a TOML file, overridden key by key from the command line.
 
+mod digest;
 mod load;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use hikyaku_acme::AcmeConfig;
 use hikyaku_core::policy::PolicyConfig;
+use hikyaku_fleet::FleetConfig;
 use serde::Deserialize;
 
+use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
-use hikyaku_content::{FilesConfig, HeadersConfig, ProxyConfig, RouteConfig};
+use hikyaku_content::{
+    AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
+    RouteConfig,
+};
 
 pub use crate::sections::{
-    AccessFormat, AccessTarget, AdminAddress, AdminConfig, Limits, ListenAddress, LogConfig,
-    ModelConfig, ParseAddressError, SiteSection, SiteTls, StateConfig, Timeouts, TlsConfig,
-    TlsVersion,
+    AccessFormat, AccessTarget, AdminAddress, AdminConfig, HttpConfig, InClear, Limits,
+    ListenAddress, LogConfig, ModelConfig, ParseAddressError, SiteSection, SiteTls, StateConfig,
+    Timeouts, TlsConfig, TlsVersion,
 };
+pub use hikyaku_content::UpstreamsConfig;
 pub use load::ConfigError;
 
 /// Everything that can be configured; `conf/edge.toml` shows each key with its default.
@@ -29,12 +38,19 @@ pub struct Config {
     /// Directory whose files are served. Default: none; exactly one of `root` and
     /// `upstream` is needed.
     pub root: Option<PathBuf>,
-    /// URL of the server that requests are passed to. Default: none.
-    pub upstream: Option<String>,
+    /// URL of the server that requests are passed to, or a list of those of a group, each a URL or a table with
+    /// `url`, `weight` and `backup`. Default: none.
+    pub upstream: Option<UpstreamsConfig>,
     /// Accept MPTCP where the kernel has it. Default `true`.
     pub mptcp: bool,
+    /// HTTP in the clear, for clients that begin there.
+    pub http: HttpConfig,
+    /// The intermediaries between clients and this server: balancers, proxies and port mappings.
+    pub behind: BehindConfig,
     /// Certificate and TLS versions.
     pub tls: TlsConfig,
+    /// How certificates are got by ACME.
+    pub acme: AcmeConfig,
     /// How the transport of each client is chosen.
     pub policy: PolicyConfig,
     /// Other addresses of the server, over which a page's resources are spread.
@@ -44,6 +60,8 @@ pub struct Config {
     /// Classes of content, by what they want of their path. Default: `live`, `interactive` and `bulk`.
     #[serde(rename = "class")]
     pub classes: Vec<ClassConfig>,
+    /// The store through which edges share what they learn.
+    pub fleet: FleetConfig,
     /// The model that predictions come from.
     pub model: ModelConfig,
     /// Resources that one client, and all of them, may use.
@@ -60,16 +78,24 @@ pub struct Config {
     pub files: FilesConfig,
     /// Reverse proxy.
     pub proxy: ProxyConfig,
+    /// The cache of upstreams' responses.
+    pub cache: CacheConfig,
+    /// Compression on the fly.
+    pub compression: CompressionConfig,
     /// Changes of the fields of requests that an upstream gets. Default: none.
     pub request_headers: HeadersConfig,
     /// Changes of the fields of all responses. Default: none.
     pub response_headers: HeadersConfig,
-    /// Sites by their hosts. `root`, `upstream`, `request_headers`, `response_headers` and `route` outside of
-    /// them are for all other hosts. Default: none.
+    /// Files in place of errors in words, by status (`404`) or class (`4xx`, `5xx`). Default: none.
+    pub error_pages: BTreeMap<String, PathBuf>,
+    /// Who may use the server. Default: everybody.
+    pub access: AccessConfig,
+    /// Sites by their hosts. `root`, `upstream` and `route` outside of them are for all other hosts.
+    /// Default: none.
     #[serde(rename = "site")]
     pub sites: Vec<SiteSection>,
-    /// Parts of the site that are served in another way. Their `files` and `proxy` need only the keys
-    /// that differ from the site's. Default: none.
+    /// Parts of the site that are served in another way. Their `files`, `proxy`, `cache` and
+    /// `compression` need only the keys that differ from the site's. Default: none.
     #[serde(rename = "route")]
     pub routes: Vec<RouteConfig>,
 }
@@ -81,11 +107,15 @@ impl Default for Config {
             root: None,
             upstream: None,
             mptcp: true,
+            http: HttpConfig::default(),
+            behind: BehindConfig::default(),
             tls: TlsConfig::default(),
+            acme: AcmeConfig::default(),
             policy: PolicyConfig::default(),
             shards: ShardsConfig::default(),
             egress: EgressConfig::default(),
             classes: ClassConfig::defaults(),
+            fleet: FleetConfig::default(),
             model: ModelConfig::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
@@ -94,8 +124,12 @@ impl Default for Config {
             state: StateConfig::default(),
             files: FilesConfig::default(),
             proxy: ProxyConfig::default(),
+            cache: CacheConfig::default(),
+            compression: CompressionConfig::default(),
             request_headers: HeadersConfig::default(),
             response_headers: HeadersConfig::default(),
+            error_pages: BTreeMap::new(),
+            access: AccessConfig::default(),
             sites: Vec::new(),
             routes: Vec::new(),
         }

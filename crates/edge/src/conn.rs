@@ -1,5 +1,6 @@
 //! State of one connection, whatever its transport.
 
+mod asked;
 mod choice;
 mod entry;
 mod follower;
@@ -19,6 +20,7 @@ use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
 
+use crate::behind::Through;
 use crate::budget::Account;
 use crate::clients::Early;
 use crate::clock;
@@ -34,12 +36,14 @@ use crate::pace::Pacer;
 use crate::shared::Shared;
 use crate::transport::{Snapshot, TransportChoice};
 use crate::uploads::{FIRST_WINDOW, UploadWindow};
-use choice::Choice;
-use hikyaku_content::Peer;
+pub(crate) use asked::Asked;
+use choice::{Choice, advertisement};
+use hikyaku_content::{Peer, Scheme};
 
 /// A connection whose handshake is complete.
 pub(crate) struct Opening {
     pub(crate) peer: Peer,
+    pub(crate) through: Through,
     /// The congestion control that it uses.
     pub(crate) congestion: Congestion,
     /// For connections that the kernel does not pace.
@@ -54,6 +58,8 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) peer: Peer,
+    /// The intermediary between it and its clients.
+    through: Through,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) shared: Arc<Shared>,
     /// For requests' bodies.
@@ -89,18 +95,20 @@ impl Conn {
     pub(crate) fn open(shared: Arc<Shared>, opening: Opening) -> Arc<Self> {
         let remote = opening.peer.remote.ip();
         let epoch = shared.clients.epoch(remote);
-        let decision = match opening.validated {
-            true => shared.clients.decide(remote),
-            false => shared.clients.preview(remote),
+        let server_name = opening.peer.server_name.as_deref();
+        let decision = match opening.validated && opening.through != Through::Proxy {
+            true => shared.clients.decide(remote, server_name),
+            false => shared.clients.preview(remote, server_name),
         };
         Self::with(shared, opening, decision, epoch)
     }
 
-    /// Opens the account of a connection that was decided about before its handshake.
+    /// Opens the account of a client's connection that was decided about before its handshake.
     pub(crate) fn open_decided(shared: Arc<Shared>, opening: Opening, early: &Early) -> Arc<Self> {
         let remote = opening.peer.remote.ip();
         let epoch = shared.clients.epoch(remote);
-        let decision = shared.clients.decide_after(remote, early);
+        let server_name = opening.peer.server_name.as_deref();
+        let decision = shared.clients.decide_after(remote, server_name, early);
         Self::with(shared, opening, decision, epoch)
     }
 
@@ -113,8 +121,18 @@ impl Conn {
         };
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let (peer, visit) = (&opening.peer, decision.visit());
-        let route = route::open(&shared, peer, opening.mptcp, &ledger, visit);
-        let choice = Choice::new(decision, peer, epoch, Experiments::default());
+        // Packets to a balancer have its path, which is not the client's.
+        let route = match opening.through {
+            Through::Nothing => route::open(&shared, peer, opening.mptcp, &ledger, visit),
+            Through::Balancer(_) | Through::Proxy => None,
+        };
+        let choice = Choice::new(
+            decision,
+            peer,
+            shared.terms().behind.advertise.as_ref(),
+            epoch,
+            Experiments::default(),
+        );
         count(&shared, version, &decision, opening.congestion);
         let max_window = match version {
             // The kernel's window follows the path by itself.
@@ -127,6 +145,7 @@ impl Conn {
             learnt: AtomicBool::new(false),
             congestion: AtomicU8::new(opening.congestion as u8),
             peer: opening.peer,
+            through: opening.through,
             ledger,
             shared,
             opened: clock::now(),
@@ -157,6 +176,11 @@ impl Conn {
         self.validated.load(Ordering::Relaxed)
     }
 
+    /// Whether all of its requests are of one client, which receives at the address that is known of it.
+    fn is_of_client(&self) -> bool {
+        self.is_validated() && self.through != Through::Proxy
+    }
+
     /// Takes note of what a request's fields show of the client.
     pub(crate) fn meet(&self, headers: &HeaderMap) {
         if !self.follows.load(Ordering::Relaxed) && follower::follows_alt_svc(headers) {
@@ -167,6 +191,17 @@ impl Conn {
     /// The client's address.
     pub(crate) fn client(&self) -> IpAddr {
         self.peer.remote.ip().to_canonical()
+    }
+
+    /// The host that its handshake has named, whose site's policy it has.
+    fn server_name(&self) -> Option<&str> {
+        self.peer.server_name.as_deref()
+    }
+
+    /// The rate at which it sends at most.
+    pub(crate) fn max_pacing_rate(&self) -> Option<Rate> {
+        let clients = &self.shared.clients;
+        clients.max_pacing_rate(self.server_name())
     }
 
     /// How long the connection has been open.
@@ -182,7 +217,7 @@ impl Conn {
     /// Pacer and rate that responses have to be held to; `None` if there is no limit.
     pub(crate) fn pacing(&self) -> Option<(Arc<Pacer>, Rate)> {
         let pacer = self.pacer.as_ref()?;
-        let rate = self.shared.clients.max_pacing_rate()?;
+        let rate = self.max_pacing_rate()?;
         Some((Arc::clone(pacer), rate))
     }
 
@@ -216,7 +251,11 @@ impl Conn {
     /// Settings that its sender should have by now.
     pub(crate) fn chosen(&self) -> TransportChoice {
         let choice = self.choice.load();
-        let congestion = choice.decision.congestion.get(self.transport()).congestion;
+        let congestion = match self.through.measures_client() {
+            true => choice.decision.congestion.get(self.transport()).congestion,
+            // The choice is for the client's path, and this one leads elsewhere.
+            false => self.congestion(),
+        };
         TransportChoice {
             congestion,
             min_cwnd: self.shared.clients.min_cwnd(),
@@ -232,26 +271,53 @@ impl Conn {
         metrics.on_congestion(self.transport(), congestion);
     }
 
-    /// Writes what the decision says of HTTP/3 into a response's headers.
-    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+    /// Writes what the decision says of HTTP/3 into the headers of the response to a request.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap, asked: &Asked) {
         // An upstream speaks of its own address, which clients can't reach.
         headers.remove(header::ALT_SVC);
-        if let Some(value) = self.alt_svc() {
+        if asked.scheme() == Scheme::Http {
+            // Clients have to ignore it there, and servers must not send it (RFC 6797 §7.2).
+            headers.remove(header::STRICT_TRANSPORT_SECURITY);
+        }
+        if let Some(value) = self.alt_svc(asked) {
             headers.insert(header::ALT_SVC, value);
         }
     }
 
-    /// The `Alt-Svc` of the next response, by the decision.
-    pub(crate) fn alt_svc(&self) -> Option<HeaderValue> {
+    /// The `Alt-Svc` of the response to a request, by the decision.
+    pub(crate) fn alt_svc(&self, asked: &Asked) -> Option<HeaderValue> {
+        if !self.may_offer(asked) {
+            self.renew();
+            return None;
+        }
+        if let Some(client) = asked.client {
+            return self.offer(&self.choice_of(client.ip()), asked);
+        }
         self.renew();
         let choice = self.choice.load();
-        self.shared.metrics.on_alt_svc(choice.action);
         self.on_alt_svc(choice.action);
-        let value = choice.header.as_ref()?;
+        self.offer(&choice, asked)
+    }
+
+    /// The choice for a client that a proxy names, by its estimate if it has come itself. Nothing is kept
+    /// of it, since a proxy's connection shows no session of the client.
+    fn choice_of(&self, client: IpAddr) -> Choice {
+        let decision = self.shared.clients.preview(client, self.server_name());
+        let terms = self.shared.terms();
+        let advertise = terms.behind.advertise.as_ref();
+        Choice::new(decision, &self.peer, advertise, 0, Experiments::default())
+    }
+
+    fn offer(&self, choice: &Choice, asked: &Asked) -> Option<HeaderValue> {
+        self.shared.metrics.on_alt_svc(choice.action);
+        let port = choice.port(asked.port);
+        if let Some(own) = choice.replaced(asked.port) {
+            self.shared.warn_of_mapping(own, port);
+        }
         let elsewhere = self.route.as_ref().and_then(|route| route.advertised());
         let elsewhere = elsewhere.filter(|_| choice.action == AltSvcAction::Advertise);
-        let elsewhere = elsewhere.and_then(|address| self.advertise_at(address));
-        Some(elsewhere.unwrap_or_else(|| value.clone()))
+        let elsewhere = elsewhere.and_then(|address| self.advertise_at(address, port));
+        elsewhere.or_else(|| choice.value(asked.port))
     }
 
     /// Takes note of what a response says of HTTP/3.
@@ -272,15 +338,14 @@ impl Conn {
 
     /// `Alt-Svc` that brings new HTTP/3 connections to an EPE address (RFC 7838 §2), for about one session:
     /// its path may go at any time.
-    fn advertise_at(&self, address: IpAddr) -> Option<HeaderValue> {
-        let at = SocketAddr::new(address, self.peer.local.port());
-        let ma = self.shared.terms().ma_min;
-        HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
+    fn advertise_at(&self, address: IpAddr, port: u16) -> Option<HeaderValue> {
+        let ma = Duration::from_secs(self.shared.terms().ma_min);
+        advertisement(SocketAddr::new(address, port), ma)
     }
 
     /// Learns about UDP to this client.
     pub(crate) fn udp(&self, event: UdpEvent) {
-        if self.is_validated() {
+        if self.is_of_client() {
             self.shared.udp(self.client(), event);
         }
     }
@@ -297,12 +362,18 @@ impl Conn {
             route.responded(exchange.bytes);
         }
         let log = shared.access_log();
-        if !log.is_on() && !shared.events.is_watched() {
+        let is_logged = exchange.is_logged && log.is_on();
+        if !is_logged && !shared.events.is_watched() {
             return;
         }
-        let decision = self.decision();
+        let decision = match exchange.client {
+            Some(client) => shared.clients.preview(client.ip(), self.server_name()),
+            None => self.decision(),
+        };
         let entry = self.entry(exchange, duration, snapshot, &decision);
-        log.write(&entry);
+        if is_logged {
+            log.write(&entry);
+        }
         shared.events.send(|| Event::response(&entry));
     }
 }

@@ -1,6 +1,6 @@
 //! The rest of the server for unit tests: all of it but sockets, under a clock that they stop.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::access_log::AccessLog;
+use crate::behind::{BehindConfig, Through};
 use crate::clients::{self, Clients};
 use crate::clock::Clock;
 use crate::conn::{Conn, Opening};
@@ -23,14 +24,16 @@ use crate::events::Event;
 use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
 use crate::part::{Part, Whole};
-use crate::secrets::Secrets;
+use crate::policies::Policies;
+use crate::secrets::{Secrets, Tickets};
 use crate::sections::{AccessTarget, Limits, Timeouts};
+use crate::serve::cleartext::Cleartext;
 use crate::serve::{Service, Site};
 use crate::shared::{Shared, Terms};
 use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Resumption, Source};
 use crate::transport::Snapshot;
-use hikyaku_content::{Files, FilesConfig, Peer};
+use hikyaku_content::{Files, FilesConfig, Peer, SERVER, Scheme, TlsVersion};
 
 /// Its client.
 pub(crate) const CLIENT: &str = "192.0.2.7:50000";
@@ -65,7 +68,12 @@ pub(crate) fn clients_by(rules: &InForce<clients::Rules>, journal: bool) -> Clie
 
 /// Rules of this policy.
 pub(crate) fn rules(policy: &PolicyConfig) -> clients::Rules {
-    clients::Rules::new(policy.clone(), model(), AVAILABLE)
+    clients::Rules::new(
+        Policies::of_server(policy.clone()),
+        model(),
+        AVAILABLE,
+        false,
+    )
 }
 
 /// A value in force, which can be replaced.
@@ -92,12 +100,13 @@ pub(crate) fn tls() -> (rustls::ServerConfig, rustls::ServerConfig, Secrets) {
     let names = vec!["a.example".to_owned()];
     let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
     let certificate = Arc::new(certificate);
-    let secrets = Secrets::load(None).unwrap();
+    let secrets = Secrets::load(None, None).unwrap();
     let settings = tls::Settings {
         resumption: Resumption::new(Arc::clone(&secrets.tickets)),
         http2: true,
         only_tls13: false,
         early_data: false,
+        tls_alpn_01: false,
     };
     let tcp = tls::tcp_config(
         Arc::<Certificate>::clone(&certificate),
@@ -135,15 +144,38 @@ impl Server {
         timeouts: Timeouts,
         egress: Option<Arc<Egress>>,
     ) -> Self {
+        Self::of(policy, (limits, timeouts), egress, BehindConfig::default())
+    }
+
+    /// With balancers and proxies in front of it.
+    pub(crate) fn behind(behind: BehindConfig) -> Self {
+        let usual = (Limits::default(), Timeouts::default());
+        Self::of(&policy(), usual, None, behind)
+    }
+
+    fn of(
+        policy: &PolicyConfig,
+        (limits, timeouts): (Limits, Timeouts),
+        egress: Option<Arc<Egress>>,
+        behind: BehindConfig,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let log = AccessLog::open(&AccessTarget::Off, None, &Arc::default()).unwrap();
-        let rules = in_force(rules(policy));
+        let balancers = behind.hides_clients();
+        let rules = clients::Rules::new(
+            Policies::of_server(policy.clone()),
+            model(),
+            AVAILABLE,
+            balancers,
+        );
+        let rules = in_force(rules);
         let clients = clients_by(&rules, true);
-        let terms = in_force(Terms::new(policy, &limits, None, Arc::new(log)));
+        let terms = Terms::new(policy, &limits, None, Arc::new(log), behind, true);
+        let terms = in_force(terms);
         let shared = Arc::new(Shared::new(clock(), clients, egress, part(&terms)));
         let service = in_force(service(&root, limits, timeouts));
         let controls = Arc::new(Controls::plain());
-        let site = Site::new(Arc::clone(&shared), controls, part(&service));
+        let site = Site::new(Arc::clone(&shared), controls, part(&service), 443);
         Self {
             shared,
             site: Arc::new(site),
@@ -159,10 +191,32 @@ impl Server {
         self.site.reloaded();
     }
 
+    /// Has its clients carry summaries, in tickets by these keys.
+    pub(crate) fn carry_in(&self, tickets: &Arc<Tickets>) {
+        let carrying = Service {
+            carried_in: Some(Arc::clone(tickets)),
+            ..service(&self.root, Limits::default(), Timeouts::default())
+        };
+        replace(&self.service, carrying);
+    }
+
+    /// Teaches it of a client by as many samples.
+    pub(crate) fn teach(&self, client: IpAddr, samples: usize) {
+        for _ in 0..samples {
+            self.shared.clients.observe(client, &sample());
+        }
+    }
+
+    /// Puts the policies of a configuration into force.
+    pub(crate) fn set_policies(&self, policies: Policies) {
+        let rules = clients::Rules::new(policies, model(), AVAILABLE, false);
+        replace(&self.rules, rules);
+        self.shared.clients.reloaded();
+    }
+
     /// Puts another policy into force.
     pub(crate) fn set_policy(&self, policy: &PolicyConfig) {
-        replace(&self.rules, rules(policy));
-        self.shared.clients.reloaded();
+        self.set_policies(Policies::of_server(policy.clone()));
     }
 
     /// A connection whose client's address is validated.
@@ -178,16 +232,20 @@ impl Server {
     /// The parts that a connection is opened with.
     pub(crate) fn opening(&self, version: Version, validated: bool) -> Opening {
         let remote: SocketAddr = CLIENT.parse().unwrap();
-        let admission = self.site.connections.admit(remote.ip()).unwrap();
+        let admission = self.site.admit(remote.ip()).unwrap();
         let peer = Peer {
             remote,
             local: LOCAL.parse().unwrap(),
             version,
+            tls: Some(TlsVersion::Tls13),
             server_name: None,
+            scheme: Scheme::Https,
+            via: None,
         };
         let memory = admission.memory(1 << 20, &self.site.service().limits);
         Opening {
             peer,
+            through: Through::Nothing,
             congestion: Congestion::Cubic,
             pacer: None,
             mptcp: Mptcp::None,
@@ -222,10 +280,13 @@ fn service(root: &tempfile::TempDir, limits: Limits, timeouts: Timeouts) -> Serv
     let files = Files::open(root.path(), &FilesConfig::default()).unwrap();
     Service {
         content: files.into(),
+        cleartext: Cleartext::default(),
         shards: None,
         limits,
         timeouts,
+        server: Some(SERVER),
         early_data: false,
+        carried_in: None,
     }
 }
 

@@ -1,5 +1,8 @@
 //! Requests and their responses, from arrival until the transport has the last byte.
 
+mod exchange;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -7,66 +10,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::poll_fn;
 use futures_util::task::AtomicWaker;
-use http::uri::Authority;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{Request, Response, StatusCode};
 use parking_lot::Mutex;
 
 use crate::budget::Account;
 use crate::clock;
 use crate::egress::{Outstanding, WakeMeter};
-use hikyaku_content::{BoxError, ErrorReason};
-
-/// A request and its response.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    /// When the request's header section was complete.
-    pub(crate) started: Instant,
-    /// When the transport had the response's last byte; equal to `started` until then.
-    pub(crate) written: Instant,
-    pub(crate) method: Method,
-    pub(crate) uri: Uri,
-    pub(crate) host: String,
-    pub(crate) referer: Option<HeaderValue>,
-    pub(crate) user_agent: Option<HeaderValue>,
-    /// `None` when the client gave up before there was a response.
-    pub(crate) status: Option<StatusCode>,
-    pub(crate) reason: Option<ErrorReason>,
-    /// Bytes of the response's body that went to the transport.
-    pub(crate) bytes: u64,
-    /// The transport has the whole response.
-    pub(crate) complete: bool,
-}
-
-/// Exchanges in boxes: they are passed on several times, and room for some would take a kilobyte of each
-/// idle connection.
-pub(crate) type Exchanges = Vec<Box<Exchange>>;
-
-impl Exchange {
-    pub(crate) fn of<B>(request: &Request<B>) -> Self {
-        let headers = request.headers();
-        let now = clock::now();
-        Self {
-            started: now,
-            written: now,
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            host: host(request).to_owned(),
-            referer: headers.get(header::REFERER).cloned(),
-            user_agent: headers.get(header::USER_AGENT).cloned(),
-            status: None,
-            reason: None,
-            bytes: 0,
-            complete: false,
-        }
-    }
-}
-
-/// The host that a request is for: `:authority`, or `Host` (RFC 9110 §7.2).
-pub(crate) fn host<B>(request: &Request<B>) -> &str {
-    let host = || request.headers().get(header::HOST)?.to_str().ok();
-    let authority = request.uri().authority().map(Authority::as_str);
-    authority.or_else(host).unwrap_or_default()
-}
+pub(crate) use exchange::{Exchange, Exchanges, host};
+use hikyaku_content::{BoxError, CacheOutcome, ErrorReason, RequestId, User};
 
 /// The exchanges of one connection, shared by its handlers and its meter. No other
 /// connection ever waits for its lock.
@@ -275,12 +226,36 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    /// Notes the client that a trusted proxy names.
+    pub(crate) fn is_of(&mut self, client: Option<SocketAddr>) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.client = client;
+        }
+    }
+
+    /// Notes whether the access log has it.
+    pub(crate) fn logs(&mut self, is_logged: bool) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.is_logged = is_logged;
+        }
+    }
+
     /// Notes the response's head.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         if let Some(exchange) = &mut self.exchange {
             exchange.reason = response.extensions().get::<ErrorReason>().cloned();
+            exchange.user = response.extensions().get::<User>().cloned();
+            exchange.cache = response.extensions().get::<CacheOutcome>().copied();
+            exchange.id = response.extensions().get::<RequestId>().copied();
         }
         self.answered_with(response.status());
+    }
+
+    /// Notes the outcome at the cache.
+    pub(crate) fn cached(&mut self, outcome: Option<CacheOutcome>) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.cache = outcome;
+        }
     }
 
     /// Notes the status of a response that is no error.

@@ -3,6 +3,7 @@
 mod accept;
 mod access_log;
 mod admin;
+mod behind;
 mod bpf;
 mod budget;
 mod causes;
@@ -10,11 +11,14 @@ mod clients;
 mod clock;
 pub mod config;
 mod conn;
+mod connection_ids;
 mod egress;
 mod events;
 mod experiments;
 #[cfg(test)]
 mod fakes;
+mod fleet;
+mod handover;
 mod ledger;
 mod limits;
 pub mod lines;
@@ -26,6 +30,7 @@ mod metrics;
 mod mptcp;
 mod pace;
 mod part;
+mod policies;
 mod qlog;
 mod secrets;
 mod sections;
@@ -44,12 +49,17 @@ mod unvalidated;
 mod uploads;
 
 pub use access_log::AccessLogError;
-pub use admin::{AdminError, ReloadRequest};
+pub use admin::{AdminError, Demand, Order};
+pub use behind::{
+    Advertise, BehindConfig, ClientField, ParseAdvertiseError, QuicLb, proxy_protocol,
+};
 pub use config::{Config, ConfigError};
 pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
-pub use listen::ListenError;
-pub use secrets::NoRandomness;
+pub use handover::{HandoverError, Origin, Reporter, Successor, SuccessorEvent, UpgradeError};
+pub use hikyaku_fleet::{FleetConfig, Member as FleetMember, Status as FleetStatus, StoreUrl};
+pub use listen::{BACKLOG, ListenError, UDP_BUFFER, try_tcp, try_udp};
+pub use secrets::{KeyFileError, NoRandomness};
 pub use serve::QuicError;
-pub use server::{Server, ServerError};
+pub use server::{Findings, Prepared, Pulse, Server, ServerError};
 pub use shards::{Kind, ShardHost, ShardsConfig, ShardsError};
 pub use store::StoreError;

@@ -38,6 +38,8 @@ struct Places {
     memory: Arc<Pool>,
     /// Memory that its requests' bodies may take.
     uploads: Arc<UploadMemory>,
+    /// It is a proxy's, which has connections for many clients.
+    is_proxy: bool,
     /// Connections, those in their handshake included.
     count: usize,
     /// Those that are served.
@@ -69,50 +71,35 @@ impl Connections {
             .store(per_address, Ordering::Relaxed);
         for shard in &self.addresses {
             let addresses = shard.lock();
-            for places in addresses.values() {
+            for places in addresses.values().filter(|places| !places.is_proxy) {
                 places.memory.set_max(per_address);
                 places.uploads.set_limit(limits.memory_per_address);
             }
         }
     }
 
-    /// Takes a place for a connection of `address`; it is free again when dropped.
+    /// Takes a place among all connections, for one whose client need not be known yet.
     ///
     /// # Errors
-    /// The limit that is reached.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Admission, Refusal> {
-        let address = address.to_canonical();
+    /// When the limit for all is reached.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Entered, Refusal> {
         if self.total.fetch_add(1, Ordering::Relaxed) >= self.max.load(Ordering::Relaxed) {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Connections);
         }
-        let mut addresses = self.shard(address).lock();
-        let places = addresses.entry(address).or_insert_with(|| self.no_places());
-        if places.count >= self.max_per_address.load(Ordering::Relaxed) {
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refusal::PerAddress);
-        }
-        places.count += 1;
-        let pools = Pools {
-            address: Arc::clone(&places.memory),
-            total: Arc::clone(&self.memory),
-        };
-        let uploads = [&places.uploads, &self.uploads].map(Arc::clone);
-        drop(addresses);
-        Ok(Admission {
-            connections: Arc::clone(self),
-            address,
-            pools,
-            uploads,
-            served: false,
-        })
+        Ok(Entered(Arc::clone(self)))
     }
 
-    fn no_places(&self) -> Places {
-        let max = self.max_memory_per_address.load(Ordering::Relaxed);
+    /// No connection of an address yet.
+    fn no_places(&self, is_proxy: bool) -> Places {
+        let max = match is_proxy {
+            true => u64::MAX,
+            false => self.max_memory_per_address.load(Ordering::Relaxed),
+        };
         Places {
             memory: Arc::new(Pool::new(max)),
             uploads: Arc::new(UploadMemory::new(ByteSize::from_bytes(max))),
+            is_proxy,
             count: 0,
             served: 0,
         }
@@ -142,6 +129,49 @@ impl Connections {
     }
 }
 
+/// A place among all connections, which is free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Entered(Arc<Connections>);
+
+impl Entered {
+    /// Counts the connection for its client's address, too. The limits for one address do not hold for
+    /// a proxy, which has the connections of many clients.
+    ///
+    /// # Errors
+    /// When the limit for the address is reached.
+    pub(crate) fn admit(self, address: IpAddr, is_proxy: bool) -> Result<Admission, Refusal> {
+        let (connections, address) = (&self.0, address.to_canonical());
+        let mut addresses = connections.shard(address).lock();
+        let places = addresses
+            .entry(address)
+            .or_insert_with(|| connections.no_places(is_proxy));
+        let max = connections.max_per_address.load(Ordering::Relaxed);
+        if places.count >= max && !places.is_proxy {
+            return Err(Refusal::PerAddress);
+        }
+        places.count += 1;
+        let pools = Pools {
+            address: Arc::clone(&places.memory),
+            total: Arc::clone(&connections.memory),
+        };
+        let uploads = [&places.uploads, &connections.uploads].map(Arc::clone);
+        drop(addresses);
+        Ok(Admission {
+            entered: self,
+            address,
+            pools,
+            uploads,
+            served: false,
+        })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.total.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Memory that a connection may hold.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -154,7 +184,7 @@ pub(crate) struct Memory {
 /// A connection's place.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    connections: Arc<Connections>,
+    entered: Entered,
     address: IpAddr,
     pools: Pools,
     uploads: [Arc<UploadMemory>; 2],
@@ -177,7 +207,7 @@ impl Admission {
 
     /// Notes that its connection is served from now on.
     pub(crate) fn serve(&mut self) {
-        let mut addresses = self.connections.shard(self.address).lock();
+        let mut addresses = self.entered.0.shard(self.address).lock();
         // It is there for as long as this is.
         if let Some(places) = addresses.get_mut(&self.address) {
             places.served += usize::from(!self.served);
@@ -188,8 +218,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.connections.total.fetch_sub(1, Ordering::Relaxed);
-        let mut addresses = self.connections.shard(self.address).lock();
+        let mut addresses = self.entered.0.shard(self.address).lock();
         if let Some(places) = addresses.get_mut(&self.address) {
             places.count -= 1;
             places.served -= usize::from(self.served);
@@ -249,23 +278,38 @@ mod tests {
         };
         let connections = Arc::new(Connections::new(&limits));
         let address = |last| IpAddr::from([192, 0, 2, last]);
-        let first = connections.admit(address(1)).unwrap();
-        let _second = connections
-            .admit("::ffff:192.0.2.1".parse().unwrap())
-            .unwrap();
-        assert_eq!(
-            connections.admit(address(1)).unwrap_err(),
-            Refusal::PerAddress
-        );
-        let _third = connections.admit(address(2)).unwrap();
-        assert_eq!(
-            connections.admit(address(3)).unwrap_err(),
-            Refusal::Connections
-        );
+        let admit = |address| connections.enter()?.admit(address, false);
+        let first = admit(address(1)).unwrap();
+        let _second = admit("::ffff:192.0.2.1".parse().unwrap()).unwrap();
+        assert_eq!(admit(address(1)).unwrap_err(), Refusal::PerAddress);
+        let _third = admit(address(2)).unwrap();
+        assert_eq!(admit(address(3)).unwrap_err(), Refusal::Connections);
         assert_eq!(connections.beginning(address(1)), 2);
         assert_eq!(connections.beginning(address(3)), 0);
         drop(first);
         assert_eq!(connections.count(), 2);
-        let _fourth = connections.admit(address(1)).unwrap();
+        let _fourth = admit(address(1)).unwrap();
+    }
+
+    #[test]
+    fn a_connection_counts_for_its_client_once_that_is_known() {
+        let limits = Limits {
+            connections: 4,
+            connections_per_address: 1,
+            ..Limits::default()
+        };
+        let connections = Arc::new(Connections::new(&limits));
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        let unknown = [(); 4].map(|()| connections.enter().unwrap());
+        assert_eq!(connections.enter().unwrap_err(), Refusal::Connections);
+        let [one, same, proxy, again] = unknown;
+        let _one = one.admit(address(1), false).unwrap();
+        let refused = same.admit(address(1), false).unwrap_err();
+        assert_eq!(refused, Refusal::PerAddress);
+        assert_eq!(connections.count(), 3, "its place is free again");
+        let proxies = [proxy, again].map(|entered| entered.admit(address(2), true).unwrap());
+        assert_eq!(connections.count(), 3, "a proxy has several");
+        drop(proxies);
+        assert_eq!(connections.count(), 1);
     }
 }

@@ -1,8 +1,12 @@
 //! Sockets to listen on: TCP (MPTCP where the kernel has it) and UDP of each address.
 
+mod adopt;
+mod plain;
+
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
 
 use hikyaku_quic::Steering;
 use rustix::net::sockopt;
@@ -10,11 +14,15 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use hikyaku_units::arm::Congestion;
 
+use crate::handover::{Pool, Role};
 use crate::mptcp::MptcpGate;
 use crate::sections::ListenAddress;
+pub(crate) use adopt::choose_among;
+use adopt::{adopt_tcp, adopt_udp};
+pub(crate) use plain::PlainListener;
 
-/// Connections that may wait to be accepted, per address.
-const BACKLOG: i32 = 4096;
+/// Connections that may wait to be accepted, per address. The kernel grants at most `net.core.somaxconn`.
+pub const BACKLOG: i32 = 4096;
 
 /// Bytes that the kernel holds unsent of a connection (`TCP_NOTSENT_LOWAT`, tcp(7)). Beyond the bytes in
 /// flight they only take memory, and go before any response of HTTP/2 that is more urgent. Send buffers
@@ -23,7 +31,7 @@ pub(crate) const UNSENT: u32 = 512 * 1024;
 
 /// Receive and send buffer of a UDP socket, in bytes: what a fast path sends in the time
 /// that the server may be busy elsewhere. The kernel grants at most `net.core.[rw]mem_max`.
-const UDP_BUFFER: usize = 4 << 20;
+pub const UDP_BUFFER: usize = 4 << 20;
 
 /// Why an address can't be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -41,12 +49,14 @@ pub struct ListenError {
 /// Sockets that listen on one address.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    /// The address that was asked for.
+    pub asked: SocketAddr,
     /// The address, with the port that was chosen where 0 was asked for.
     pub address: SocketAddr,
     /// HTTP/1.1 and HTTP/2.
     pub tcp: Vec<TcpSocket>,
     /// HTTP/3: a socket for each worker.
-    pub udp: Vec<UdpSocket>,
+    pub udp: Vec<QuicSocket>,
     /// Whether clients may use MPTCP.
     pub mptcp: bool,
 }
@@ -60,8 +70,29 @@ pub(crate) struct TcpSocket {
     pub refused: bool,
 }
 
+/// The socket of one worker.
+#[derive(Debug)]
+pub(crate) struct QuicSocket {
+    /// The socket.
+    pub socket: UdpSocket,
+    /// Datagrams come to another worker's, which forwards them.
+    pub only_sends: bool,
+    /// The way to the process that has had the socket, and still has connections.
+    pub link: Option<UnixDatagram>,
+}
+
+impl QuicSocket {
+    const fn new(socket: UdpSocket) -> Self {
+        Self {
+            socket,
+            only_sends: false,
+            link: None,
+        }
+    }
+}
+
 impl Listener {
-    /// Binds every address that is meant.
+    /// Binds every address that is meant, or takes the sockets that were given for it.
     ///
     /// # Errors
     /// When one can't be bound; of those of a name, when none can.
@@ -70,8 +101,9 @@ impl Listener {
         mptcp: bool,
         gate: Option<&MptcpGate>,
         steering: Steering,
+        pool: &Pool,
     ) -> Result<Vec<Self>, ListenError> {
-        let bind = |address| Self::bind(address, mptcp, gate, steering);
+        let bind = |address| Self::take_or_bind(address, mptcp, gate, steering, pool);
         let mut listeners = Vec::new();
         for address in addresses {
             let absent = |error: &ListenError| is_absent(&error.source);
@@ -85,16 +117,27 @@ impl Listener {
         Ok(listeners)
     }
 
-    /// Binds TCP and UDP of `address`; an IPv6 wildcard takes IPv4, too. With a gate MPTCP is taken of the
+    /// Binds TCP and UDP of `asked`; an IPv6 wildcard takes IPv4, too. With a gate MPTCP is taken of the
     /// clients that it says.
     ///
     /// # Errors
     /// When either can't be bound.
+    #[cfg(test)]
     pub(crate) fn bind(
-        address: SocketAddr,
+        asked: SocketAddr,
         mptcp: bool,
         gate: Option<&MptcpGate>,
         steering: Steering,
+    ) -> Result<Self, ListenError> {
+        Self::take_or_bind(asked, mptcp, gate, steering, &Pool::default())
+    }
+
+    fn take_or_bind(
+        asked: SocketAddr,
+        mptcp: bool,
+        gate: Option<&MptcpGate>,
+        steering: Steering,
+        pool: &Pool,
     ) -> Result<Self, ListenError> {
         let failed = |transport, address| {
             move |source| ListenError {
@@ -103,35 +146,63 @@ impl Listener {
                 source,
             }
         };
-        let (socket, mptcp) = tcp_socket(address, mptcp).map_err(failed("TCP", address))?;
-        bind_tcp(&socket, address).map_err(failed("TCP", address))?;
-        let gate = gate.filter(|_| mptcp);
-        if gate.is_some() {
-            // Only now: others that want the address have to see that it is taken.
-            let shared = socket.set_reuse_port(true);
-            shared.map_err(failed("TCP", address))?;
-        }
-        socket.listen(BACKLOG).map_err(failed("TCP", address))?;
-        let first = TcpListener::from(socket);
+        let given = pool.take(Role::Tcp, asked);
+        let tcp = match given.is_empty() {
+            true => listen_tcp(asked, mptcp, gate),
+            false => adopt_tcp(given, gate),
+        };
+        let (tcp, mptcp) = tcp.map_err(failed("TCP", asked))?;
         // Port 0 asks for any port: the others take the one that TCP got.
-        let address = first.local_addr().map_err(failed("TCP", address))?;
-        let mut tcp = vec![TcpSocket {
-            listener: first,
-            refused: false,
-        }];
-        if let Some(gate) = gate {
-            let others = behind(gate, address).map_err(failed("TCP", address))?;
-            tcp.extend(others);
-        }
-        let udp = steering.bind(address, prepare_udp);
-        let (udp, _) = udp.map_err(failed("UDP", address))?;
+        let address = match tcp.first() {
+            Some(first) => first.listener.local_addr(),
+            None => Ok(asked),
+        };
+        let address = address.map_err(failed("TCP", asked))?;
+        let given = pool.take(Role::Udp, asked);
+        let udp = match given.is_empty() {
+            true => bind_udp(address, steering),
+            false => adopt_udp(given, steering),
+        };
         Ok(Self {
+            asked,
             address,
             tcp,
-            udp,
+            udp: udp.map_err(failed("UDP", address))?,
             mptcp,
         })
     }
+}
+
+/// Listens on TCP; returns whether clients may use MPTCP, too.
+fn listen_tcp(
+    asked: SocketAddr,
+    mptcp: bool,
+    gate: Option<&MptcpGate>,
+) -> io::Result<(Vec<TcpSocket>, bool)> {
+    let (socket, mptcp) = tcp_socket(asked, mptcp)?;
+    bind_tcp(&socket, asked)?;
+    let gate = gate.filter(|_| mptcp);
+    if gate.is_some() {
+        // Only now: others that want the address have to see that it is taken.
+        socket.set_reuse_port(true)?;
+    }
+    socket.listen(BACKLOG)?;
+    let first = TcpListener::from(socket);
+    let address = first.local_addr()?;
+    let mut tcp = vec![TcpSocket {
+        listener: first,
+        refused: false,
+    }];
+    if let Some(gate) = gate {
+        tcp.extend(behind(gate, address)?);
+    }
+    Ok((tcp, mptcp))
+}
+
+/// Binds a socket for each worker.
+fn bind_udp(address: SocketAddr, steering: Steering) -> io::Result<Vec<QuicSocket>> {
+    let (sockets, _) = steering.bind(address, prepare_udp)?;
+    Ok(sockets.into_iter().map(QuicSocket::new).collect())
 }
 
 /// Binds the socket addresses of a configured one: of a name, those that this machine has. Where the
@@ -161,6 +232,32 @@ pub(crate) fn bind_each<T, E>(
         None if bound.is_empty() => Err(failed(io::ErrorKind::NotFound.into())),
         _ => Ok(bound),
     }
+}
+
+/// Binds TCP of an address as a server would, and lets it go without having listened on it.
+///
+/// # Errors
+/// When it can't be bound; of the addresses of a name, when none can.
+pub fn try_tcp(address: &ListenAddress) -> io::Result<()> {
+    let bind = |address| {
+        let (socket, _) = tcp_socket(address, false)?;
+        bind_tcp(&socket, address)
+    };
+    bind_each(address, bind, is_absent, |error| error).map(drop)
+}
+
+/// Binds UDP of an address as a server would, and lets it go.
+///
+/// # Errors
+/// As [`try_tcp`].
+pub fn try_udp(address: &ListenAddress) -> io::Result<()> {
+    let bind = |address: SocketAddr| {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        prepare_udp(&socket)?;
+        socket.bind(&address.into())
+    };
+    bind_each(address, bind, is_absent, |error| error).map(drop)
 }
 
 /// Whether this machine lacks the address, or its family.
@@ -202,17 +299,25 @@ fn bind_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
+    set_tcp(socket)?;
+    socket.bind(&address.into())
+}
+
+fn set_tcp(socket: &Socket) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // Connections inherit both, so that none of them costs a system call.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT)?;
-    socket.bind(&address.into())
+    socket.set_tcp_notsent_lowat(UNSENT)
 }
 
 fn prepare_udp(socket: &Socket) -> io::Result<()> {
     if socket.domain()? == Domain::IPV6 {
         socket.set_only_v6(false)?;
     }
+    set_udp(socket)
+}
+
+fn set_udp(socket: &Socket) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // As large as the kernel allows; smaller ones work, too.
     let _ = socket.set_recv_buffer_size(UDP_BUFFER);

@@ -147,6 +147,7 @@ impl LiveConnection {
         Some(OpenConnection {
             version: conn.peer.version,
             port: conn.peer.remote.port(),
+            via: conn.via(),
             age: Duration::from_millis(conn.age().as_millis() as u64),
             algorithm: window.algorithm,
             cwnd: ByteSize::from_bytes(window.bytes),

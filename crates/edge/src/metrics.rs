@@ -1,7 +1,13 @@
 //! Counters for Prometheus; `docs/metrics.md` lists them.
 
+mod acme;
+mod caches;
+mod compression;
+mod fleet;
 mod health;
 mod histogram;
+mod ocsp;
+mod upstreams;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +25,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::lines::LineCounts;
+pub(crate) use acme::register_acme;
+pub(crate) use caches::register_caches;
+pub(crate) use fleet::register_fleet;
+pub(crate) use health::HeaderFault;
 use histogram::{Histogram, Histograms};
+pub(crate) use ocsp::register_ocsp;
+pub(crate) use upstreams::register_upstreams;
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -41,11 +53,13 @@ pub(crate) struct Metrics {
     pub(crate) pages_spread: AtomicU64,
     pub(crate) handshakes_failed_tcp: AtomicU64,
     pub(crate) handshakes_failed_quic: AtomicU64,
+    headers_refused: [AtomicU64; HeaderFault::ALL.len()],
     pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
     /// Where there is a store.
     pub(crate) store: OnceLock<Arc<StoreHealth>>,
     pub(crate) accept_failures: AtomicU64,
+    pub(crate) cleartext_connections: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) reloads_failed: AtomicU64,
 }
@@ -199,6 +213,7 @@ impl Metrics {
         self.register_requests(registry);
         self.register_connections(registry, gauges.response_memory);
         self.register_response_time(registry);
+        compression::register(registry);
         self.register_choice(registry, gauges.clients);
         self.register_congestion(registry);
         self.register_udp(registry);

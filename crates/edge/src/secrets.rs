@@ -2,22 +2,38 @@
 //!
 //! One small file in `state.dir`, for its owner alone (mode 0600), replaced as a whole. It is never a
 //! reason not to serve: where it can't be read or written, keys are drawn anew and the log says so.
+//!
+//! The edges of a fleet have secrets in common besides, in a file that the operator writes. Keys of
+//! those go before the server's own, so that a client may come to any edge.
 
 mod file;
+mod key_file;
+mod ring;
 mod tickets;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use tickets::{TicketKey, Tickets};
+use crate::causes::chain;
+use hikyaku_fleet::FleetConfig;
+use key_file::KeyFile;
+pub use key_file::KeyFileError;
+pub(crate) use key_file::check as check_key_file;
+pub(crate) use ring::Ring;
+pub(crate) use tickets::{Opened, TicketKey, Tickets};
 
 /// Between looks whether the ticket key is due to be replaced.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
+
+/// Between looks whether the fleet's secrets have changed.
+const FILE_CHECK: Duration = Duration::from_secs(2);
 
 /// A secret of 256 bits.
 pub(crate) type Secret = [u8; 32];
@@ -35,6 +51,12 @@ pub(crate) struct Secrets {
     quic: QuicSecret,
     /// Keys that session tickets are encrypted with.
     pub(crate) tickets: Arc<Tickets>,
+    /// Keys of QUIC.
+    pub(crate) ring: Arc<Ring>,
+    /// `None` without `fleet.key_file`.
+    fleet: Option<Fleet>,
+    /// Another process replaces them, and keeps the file.
+    is_lent: AtomicBool,
 }
 
 /// Secret that QUIC's keys are derived from.
@@ -47,14 +69,29 @@ impl std::fmt::Debug for QuicSecret {
     }
 }
 
+/// Secrets that edges have in common.
+struct Fleet {
+    file: KeyFile,
+    share_ids: bool,
+    /// The newest first.
+    secrets: Mutex<Vec<Secret>>,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Fleet").field(&self.file).finish()
+    }
+}
+
 impl Secrets {
-    /// Takes the keys of `dir`, drawing those that are missing or too old; without `dir` draws all.
+    /// Takes the keys of `dir`, drawing those that are missing or too old; without `dir` draws all. Keys
+    /// `of_former`, a process that still runs, go before.
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub(crate) fn load(dir: Option<&Path>) -> Result<Self, NoRandomness> {
+    pub(crate) fn load(dir: Option<&Path>, of_former: Option<Kept>) -> Result<Self, NoRandomness> {
         let file = dir.map(|dir| dir.join(file::NAME));
-        let kept = file.as_deref().and_then(file::read);
+        let kept = of_former.or_else(|| file.as_deref().and_then(file::read));
         let is_new = kept.is_none();
         let (quic, tickets) = match kept {
             Some(kept) => (kept.quic, kept.tickets),
@@ -62,18 +99,82 @@ impl Secrets {
         };
         let secrets = Self {
             file,
+            ring: Arc::new(Ring::new(quic)),
             quic: QuicSecret(quic),
             tickets: Arc::new(Tickets::new(tickets)),
+            fleet: None,
+            is_lent: AtomicBool::new(false),
         };
-        if secrets.tickets.rotate(now(), draw)? || is_new {
+        if secrets.rotate()? || is_new {
             secrets.write();
         }
         Ok(secrets)
     }
 
-    /// The key for one use in QUIC. Uses differ by their label, so that no key reveals another.
-    pub(crate) fn of_quic(&self, label: &str) -> Secret {
-        derive(&self.quic.0, label)
+    /// Uses the secrets of the fleet, where there are any, before these.
+    ///
+    /// # Errors
+    /// When their file can't be used.
+    pub(crate) fn in_fleet(mut self, config: &FleetConfig) -> Result<Self, KeyFileError> {
+        let Some(path) = &config.key_file else {
+            return Ok(self);
+        };
+        let file = KeyFile::new(path);
+        let secrets = file.read()?;
+        self.fleet = Some(Fleet {
+            file,
+            share_ids: config.shared_addresses,
+            secrets: Mutex::default(),
+        });
+        self.share(secrets);
+        Ok(self)
+    }
+
+    /// Reads the secrets of the fleet again; empty without any. [`Secrets::share`] takes them into use.
+    ///
+    /// # Errors
+    /// When their file can't be used.
+    pub(crate) fn read_shared(&self) -> Result<Vec<Secret>, KeyFileError> {
+        let read = self.fleet.as_ref().map(|fleet| fleet.file.read());
+        read.unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    /// Takes secrets of the fleet into use. Returns whether they are others than before.
+    pub(crate) fn share(&self, secrets: Vec<Secret>) -> bool {
+        let Some(fleet) = &self.fleet else {
+            return false;
+        };
+        let mut former = fleet.secrets.lock();
+        let changes = *former != secrets;
+        *former = secrets;
+        self.tickets.share(&former, now());
+        self.ring.share(&former, fleet.share_ids);
+        changes
+    }
+
+    /// Replaces the ticket keys that are due. Returns whether the file has to be written.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    fn rotate(&self) -> Result<bool, NoRandomness> {
+        let now = now();
+        if let Some(fleet) = &self.fleet {
+            self.tickets.share(&fleet.secrets.lock(), now);
+        }
+        self.tickets.rotate(now, draw)
+    }
+
+    /// The keys for another process of this server, as [`Kept::parse`] takes them.
+    ///
+    /// # Errors
+    /// When they can't be encoded.
+    pub(crate) fn export(&self) -> serde_json::Result<Vec<u8>> {
+        file::encode(&self.quic.0, &self.tickets.keys())
+    }
+
+    /// Leaves the keys to another process, or takes them back.
+    pub(crate) fn lend(&self, is_lent: bool) {
+        self.is_lent.store(is_lent, Ordering::Relaxed);
     }
 
     /// Writes the file, if there is one; returns whether it holds the keys in use.
@@ -101,7 +202,10 @@ pub(crate) async fn rotate_in_time(secrets: Arc<Secrets>, end: CancellationToken
         .await
         .is_some()
     {
-        match secrets.tickets.rotate(now(), draw) {
+        if secrets.is_lent.load(Ordering::Relaxed) {
+            continue;
+        }
+        match secrets.rotate() {
             Ok(rotated) => written &= !rotated,
             Err(error) => tracing::warn!("replacing the key of session tickets: {error}"),
         }
@@ -109,6 +213,36 @@ pub(crate) async fn rotate_in_time(secrets: Arc<Secrets>, end: CancellationToken
             let secrets = Arc::clone(&secrets);
             let writing = tokio::task::spawn_blocking(move || secrets.write());
             written = writing.await.unwrap_or(false);
+        }
+    }
+}
+
+/// Takes the secrets of the fleet into use when their file has changed. While it can't be used, the former
+/// ones stay.
+pub(crate) async fn follow_fleet(secrets: Arc<Secrets>, end: CancellationToken) {
+    let Some(fleet) = &secrets.fleet else {
+        return;
+    };
+    while end
+        .run_until_cancelled(tokio::time::sleep(FILE_CHECK))
+        .await
+        .is_some()
+    {
+        if !fleet.file.is_outdated() {
+            continue;
+        }
+        match secrets.read_shared() {
+            Ok(read) => {
+                let count = read.len();
+                if secrets.share(read) {
+                    tracing::info!("the fleet's secrets have changed; {count} are in use");
+                }
+            }
+            // Written half, perhaps: the change is looked at again when it goes on.
+            Err(error) => {
+                let why = chain(&error);
+                tracing::warn!("{why}; the former secrets stay in use");
+            }
         }
     }
 }
@@ -136,9 +270,19 @@ fn now() -> u64 {
 }
 
 /// Secrets that a file holds.
-struct Kept {
+pub(crate) struct Kept {
     quic: Secret,
     tickets: Vec<TicketKey>,
+}
+
+impl Kept {
+    /// Reads what [`Secrets::export`] has made.
+    ///
+    /// # Errors
+    /// The fault, in words.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        file::parse(text)
+    }
 }
 
 #[cfg(test)]

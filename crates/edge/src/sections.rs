@@ -1,7 +1,7 @@
 //! Sections of the configuration. Each part of the server gets those that it needs.
 
 mod address;
-mod one_or_many;
+mod http;
 mod site;
 
 use std::net::SocketAddr;
@@ -14,21 +14,26 @@ use serde::Deserialize;
 use crate::uploads::FIRST_WINDOW;
 pub(crate) use address::addresses;
 pub use address::{ListenAddress, ParseAddressError};
+pub use hikyaku_content::TlsVersion;
+pub use http::{HttpConfig, InClear};
 pub use site::{SiteSection, SiteTls};
 
 /// Certificate and TLS versions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
     /// PEM file of the certificate chain, leaf first, or a list of them, for the same names and
     /// with keys of different kinds. Default: none, a self-signed certificate is made at each
     /// start. Re-read when they change and on SIGHUP.
-    #[serde(deserialize_with = "one_or_many::deserialize")]
+    #[serde(deserialize_with = "hikyaku_units::one_or_many")]
     pub cert: Vec<PathBuf>,
     /// PEM file of the certificate's private key, or a list of them in the order of `cert`.
     /// Default: none.
-    #[serde(deserialize_with = "one_or_many::deserialize")]
+    #[serde(deserialize_with = "hikyaku_units::one_or_many")]
     pub key: Vec<PathBuf>,
+    /// Names of a certificate that is got by ACME, or one name. Default: none.
+    #[serde(deserialize_with = "hikyaku_units::one_or_many")]
+    pub acme: Vec<String>,
     /// Names and addresses of a self-signed certificate, besides localhost. Default `[]`.
     pub names: Vec<String>,
     /// Oldest TLS version on TCP; QUIC always has 1.3. Default `"1.2"`.
@@ -37,18 +42,23 @@ pub struct TlsConfig {
     /// GET, HEAD and OPTIONS are answered before the handshake is complete, others
     /// get 425. Default `false`.
     pub early_data: bool,
+    /// Ask the OCSP responders that certificates name, and send their responses with the certificates (RFC
+    /// 6066 §8). Default `true`.
+    pub ocsp: bool,
 }
 
-/// A TLS version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2 (RFC 5246).
-    #[default]
-    #[serde(rename = "1.2")]
-    Tls12,
-    /// TLS 1.3 (RFC 8446).
-    #[serde(rename = "1.3")]
-    Tls13,
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            cert: Vec::new(),
+            key: Vec::new(),
+            acme: Vec::new(),
+            names: Vec::new(),
+            min_version: TlsVersion::default(),
+            early_data: false,
+            ocsp: true,
+        }
+    }
 }
 
 /// The model that predictions come from.

@@ -1,44 +1,51 @@
 //! The server: starting, reloading and stopping it.
 
 mod certificate;
+mod check;
+mod doors;
 mod in_force;
 mod setup;
 mod start;
+mod upgrade;
 mod workers;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use hikyaku_acme::{Keeper, SetupError};
 use hikyaku_quic::proto::VarInt;
-use hikyaku_quic::{Driver, Endpoint, Group};
 use hikyaku_units::arm::Congestion;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
-use crate::admin::{self, Admin, AdminError, ReloadRequest, Reloads};
+use crate::admin::{self, Admin, AdminError, Demand, Demands};
 use crate::config::{Config, ConfigError};
-use crate::listen::{ListenError, Listener, TcpSocket};
-use crate::marked::MarkedSocket;
+use crate::handover::{HandoverError, Origin, Predecessor};
+use crate::listen::{ListenError, PlainListener};
+use crate::marked::Former;
 use crate::metrics::add;
 use crate::part::{Part, Whole};
-use crate::secrets::{self, NoRandomness, Secrets};
-use crate::serve::{QuicError, QuicListener, Site, TcpAcceptor};
+use crate::secrets::{self, KeyFileError, NoRandomness, Secrets};
+use crate::serve::{QuicError, Site};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
-use crate::store::{self, Store, StoreError, Writer};
-use crate::tls::{Certificate, Certificates, TlsError};
-use certificate::watch_certificates;
-use hikyaku_content::SiteError;
+use crate::store::{self, Lender, Store, StoreError, Writer};
+use crate::tls::{Certificate, Certificates, Stapler, TlsError};
+use certificate::{keeper, watch_certificates};
+pub use check::Findings;
+use doors::{Doors, QuicDoor};
+use hikyaku_content::{FilesError, SiteError};
 use in_force::{InForce, Kept};
 use setup::{check_unchanged, raise_descriptor_limit, set_floor};
 use start::{Known, Sockets};
+pub use upgrade::Prepared;
+pub use workers::Pulse;
 use workers::Workers;
 
 /// Why the server can't start, or a configuration is refused.
@@ -55,6 +62,8 @@ pub enum ServerError {
     #[error(transparent)]
     Secrets(#[from] NoRandomness),
     #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    #[error(transparent)]
     Quic(#[from] QuicError),
     #[error("starting the threads of QUIC")]
     Workers(#[source] io::Error),
@@ -62,6 +71,10 @@ pub enum ServerError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Content(#[from] SiteError),
+    #[error(transparent)]
+    Acme(#[from] SetupError),
+    #[error("serving `http.challenges`")]
+    Challenges(#[from] FilesError),
     #[error("reading the model {}", path.display())]
     Model {
         path: PathBuf,
@@ -82,6 +95,8 @@ pub enum ServerError {
     AccessLog(#[from] AccessLogError),
     #[error(transparent)]
     Admin(#[from] AdminError),
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
     #[error("reloading: `{key}` can't change while the server runs; restart it for that")]
     NeedsRestart { key: &'static str },
 }
@@ -94,11 +109,19 @@ pub struct Server {
     shared: Arc<Shared>,
     site: Arc<Site>,
     admin: Arc<Admin>,
-    endpoints: Vec<Endpoint>,
+    secrets: Arc<Secrets>,
+    /// The process that serves until this one does.
+    predecessor: Option<Predecessor>,
+    doors: Doors,
+    quic: Vec<QuicDoor>,
     workers: Workers,
     mptcp: bool,
     admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
+    /// `None` without a place for what it keeps.
+    acme: Option<Arc<Keeper>>,
+    /// Lends the store to another process.
+    lender: Option<Lender>,
     connections: TaskTracker,
     /// Ends the services of the server itself, after the connections.
     end: CancellationToken,
@@ -112,51 +135,84 @@ impl Server {
     /// When anything that the configuration asks for can't be had; nothing is left running
     /// then.
     pub fn start(config: Config) -> Result<Self, ServerError> {
+        Self::start_from(config, Origin::default())
+    }
+
+    /// Starts to serve, with the sockets of another process where it has handed some over. A server that is
+    /// upgraded serves until this one is ready. To be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// When anything that the configuration asks for can't be had; nothing is left running
+    /// then, and a server that is upgraded goes on.
+    pub fn start_from(config: Config, origin: Origin) -> Result<Self, ServerError> {
         config.check()?;
         config.policy.validate()?;
         raise_descriptor_limit();
-        let known = Known::load(config)?;
+        let Origin { pool, predecessor } = origin;
+        let known = Known::load(config, predecessor.as_ref())?;
         let config = &known.in_force.load().config;
         let steering = known.kept.quic_keys.steering();
-        let sockets = Sockets::bind(config, known.egress.as_deref(), steering)?;
+        let sockets = Sockets::bind(config, known.egress.as_deref(), steering, &pool)?;
         let workers = Workers::start(steering.workers()).map_err(ServerError::Workers)?;
-        let secrets = Arc::clone(&known.secrets);
-        let (mut server, store) = Self::of(known, &sockets, workers);
-        for listener in sockets.listeners {
-            server.serve(listener)?;
-        }
-        server.look_after(sockets.admin, store, secrets);
+        let (mut server, store) = Self::of(known, sockets, workers);
+        // From here on the other process receives nothing more.
+        let handshakes = predecessor.as_ref().map(Predecessor::take_over);
+        let handshakes = handshakes.transpose()?.unwrap_or_default();
+        let handshakes = Arc::new(handshakes.into_iter().collect());
+        server.predecessor = predecessor;
+        let keys = &server.kept.quic_keys;
+        let (giver, former) = (keys.giver(), keys.generation().wrapping_sub(1));
+        server
+            .open_quic(&|link| Former::new(giver.clone(), former, Arc::clone(&handshakes), link))?;
+        server.open_doors()?;
+        server.look_after(store);
         Ok(server)
     }
 
     /// Puts a server together, without anything that runs; also gives its store.
     fn of(
         known: Known,
-        sockets: &Sockets,
+        sockets: Sockets,
         workers: Workers,
     ) -> (Self, Option<Result<Store, StoreError>>) {
         let listeners = &sockets.listeners;
-        let admin_address = sockets.admin.first();
         let (in_force, kept) = (known.in_force, known.kept);
         let terms = in_force.part(|all| &all.terms);
         let shared = Arc::new(Shared::new(known.clock, known.clients, known.egress, terms));
         let service = in_force.part(|all| &all.service);
-        let site = Site::new(Arc::clone(&shared), Arc::clone(&kept.controls), service);
-        let addresses = listeners.iter().map(|listener| listener.address).collect();
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+        let served = addresses.first().map_or(443, SocketAddr::port);
+        let controls = Arc::clone(&kept.controls);
+        let site = Site::new(Arc::clone(&shared), controls, service, served);
         let settings = in_force.part(|all| &all.admin);
         let certificates = in_force.part(|all| &all.certificates);
-        let admin = admin_of(&site, certificates, addresses, settings);
         let state = in_force.load().config.state.dir.clone();
+        let acme = state.as_deref().map(|state| {
+            let certificates = in_force.part(|all| &all.certificates);
+            Arc::new(keeper(state, certificates, &shared, &kept))
+        });
+        let stapled = in_force.part(|all| &all.certificates);
+        let stapler = Stapler::new(stapled, state.as_deref(), &kept.provider);
+        let admin = Admin {
+            cleartext: local_addresses(&sockets.cleartext),
+            acme: acme.clone(),
+            ..admin_of(&site, certificates, addresses, settings, (&kept, stapler))
+        };
         let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
-            admin_address: admin_address.and_then(|listener| listener.local_addr().ok()),
+            admin_address: local_addresses(&sockets.admin).first().copied(),
+            doors: Doors::of(sockets),
             store: state.as_deref().map(Store::file),
+            acme,
+            lender: None,
             in_force,
             kept,
             shared,
             site: Arc::new(site),
             admin: Arc::new(admin),
-            endpoints: Vec::new(),
+            secrets: known.secrets,
+            predecessor: None,
+            quic: Vec::new(),
             workers,
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
@@ -165,30 +221,26 @@ impl Server {
         (server, known.store)
     }
 
-    /// Starts what serves the server itself: the admin API, the agent's follower, the writer of the
-    /// store, and who looks after names, keys and certificates.
-    fn look_after(
-        &self,
-        admin_listeners: Vec<TcpListener>,
-        store: Option<Result<Store, StoreError>>,
-        secrets: Arc<Secrets>,
-    ) {
+    /// Starts what serves the server itself: the agent's follower, the writer of the store, and checks of
+    /// upstreams. Others look after names, keys and certificates.
+    fn look_after(&mut self, store: Option<Result<Store, StoreError>>) {
         let (services, end) = (&self.services, &self.end);
-        for listener in admin_listeners {
-            let serving = admin::serve(listener, Arc::clone(&self.admin), end.clone());
-            services.spawn(serving);
-        }
+        self.kept.upstreams.start_checks();
         if let Some(egress) = &self.shared.egress {
             egress.start(services, end);
         }
         let config = &self.in_force.load().config;
         if let (Some(dir), Some(store)) = (config.state.dir.clone(), store) {
             let writer = Writer::new(dir, store, &self.shared);
-            services.spawn(store::write_behind(writer, end.clone()));
+            let (lender, requests) = store::lending();
+            services.spawn(store::write_behind(writer, end.clone(), requests));
+            self.lender = Some(lender);
         }
         let warning = warn_of_coalescing(config.shards.clone());
         let ended = end.clone();
         services.spawn(async move { ended.run_until_cancelled(warning).await });
+        let secrets = Arc::clone(&self.secrets);
+        services.spawn(secrets::follow_fleet(Arc::clone(&secrets), end.clone()));
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
         let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
         let certificates = self.in_force.part(|all| &all.certificates);
@@ -198,64 +250,47 @@ impl Server {
             provider,
             end.clone(),
         ));
+        services.spawn(Arc::clone(&self.admin.stapler).run(end.clone()));
+        self.keep_certificates(false);
+        self.join_fleet();
     }
 
-    fn serve(&mut self, listener: Listener) -> Result<(), ServerError> {
-        let address = listener.address;
-        let failed = |transport| {
-            move |source| ListenError {
-                transport,
-                address: address.into(),
-                source,
+    /// Is in the fleet that the configuration in force names, or in none.
+    fn join_fleet(&self) {
+        let config = &self.in_force.load().config;
+        let digest = config.digest();
+        let caches = &self.kept.caches;
+        self.shared.fleet.join(&config.fleet, digest, caches);
+    }
+
+    /// Keeps the certificates that are got by ACME. With `forgiving`, failures before make none wait.
+    fn keep_certificates(&self, forgiving: bool) {
+        let Some(keeper) = &self.acme else {
+            return;
+        };
+        let now = self.in_force.load();
+        match &now.acme {
+            Some(setup) => {
+                let names = now.config.names_by_acme().cloned();
+                keeper.keep(setup.clone(), names.collect(), forgiving);
             }
-        };
-        for socket in listener.tcp {
-            self.serve_tcp(socket).map_err(failed("TCP"))?;
+            None => keeper.rest(),
         }
-        self.serve_quic(listener.udp, address)
-            .map_err(failed("UDP"))?;
-        Ok(())
     }
 
-    /// Serves HTTP/3 on the sockets of an address, each in its worker.
-    fn serve_quic(&mut self, sockets: Vec<UdpSocket>, local: SocketAddr) -> io::Result<()> {
-        let keys = &self.kept.quic_keys;
-        let group = Group::new(keys.steering());
-        let (handshakes, unvalidated) = (Arc::default(), Arc::default());
-        let workers = self.workers.runtimes();
-        for (index, (socket, runtime)) in sockets.into_iter().zip(workers).enumerate() {
-            let _entered = runtime.enter();
-            let marks = Arc::clone(&self.site.marks);
-            let socket = MarkedSocket::new(socket, marks, Arc::clone(&unvalidated))?;
-            let (config, server) = (keys.endpoint(index), self.in_force.load().quic.endpoint());
-            let made = Endpoint::of_worker(config, Some(server), Arc::new(socket), &group, index);
-            let (endpoint, driver) = made?;
-            let quic = QuicListener {
-                endpoint: endpoint.clone(),
-                local,
-                config: self.in_force.part(|all| &all.quic),
-                site: Arc::clone(&self.site),
-                tasks: self.connections.clone(),
-                handshakes: Arc::clone(&handshakes),
-                unvalidated: Arc::clone(&unvalidated),
-            };
-            self.endpoints.push(endpoint);
-            runtime.spawn(drive(driver, local));
-            self.connections.spawn_on(quic.run(), runtime);
-        }
-        Ok(())
+    /// A way to see that all of its threads run.
+    pub fn pulse(&self) -> Pulse {
+        self.workers.pulse()
     }
 
-    fn serve_tcp(&self, TcpSocket { listener, refused }: TcpSocket) -> io::Result<()> {
-        let acceptor = TcpAcceptor {
-            listener: tokio::net::TcpListener::from_std(listener)?,
-            refused,
-            tls: self.in_force.part(|all| &all.tcp_tls),
-            site: Arc::clone(&self.site),
-            tasks: self.connections.clone(),
-        };
-        self.connections.spawn(acceptor.run());
-        Ok(())
+    /// Whether content is served in the clear.
+    pub fn serves_in_clear(&self) -> bool {
+        self.in_force.load().config.serves_in_clear()
+    }
+
+    /// Addresses of HTTP in the clear.
+    pub fn cleartext(&self) -> &[SocketAddr] {
+        &self.admin.cleartext
     }
 
     /// Addresses that are served, with the ports that were chosen where 0 was asked for.
@@ -319,9 +354,9 @@ impl Server {
         result
     }
 
-    /// The next reload that the admin API is asked for, to be answered once it has happened.
-    pub async fn next_reload(&self) -> Option<ReloadRequest> {
-        self.admin.reloads.next().await
+    /// The next demand that came over the admin API, to be answered once it is met.
+    pub async fn next_demand(&self) -> Option<Demand> {
+        self.admin.demands.next().await
     }
 
     /// Counts a configuration that could not even be read.
@@ -335,11 +370,17 @@ impl Server {
         let former = self.in_force.load();
         check_unchanged(&former.config, &config)?;
         let in_force = InForce::new(config, &self.kept, Some(&former))?;
+        let shared = self.secrets.read_shared()?;
         // The last that can fail; from here on everything is put into force.
         self.kept.certificate.reload(&self.kept.provider)?;
+        self.secrets.share(shared);
         set_floor(&self.kept.controls, &in_force.config.policy);
         self.in_force.replace(in_force);
+        self.kept.upstreams.start_checks();
+        self.keep_certificates(true);
+        self.join_fleet();
         self.site.reloaded();
+        self.admin.stapler.reloaded();
         if let Some(egress) = &self.shared.egress {
             egress.reloaded();
         }
@@ -360,34 +401,43 @@ impl Server {
     /// `timeouts.drain`, and writes the store. Gives the number of connections that had to
     /// be cut.
     pub async fn stop(self) -> usize {
-        let drain = self.in_force.load().config.timeouts.drain;
-        self.site.stop.cancel();
-        self.connections.close();
-        let drained = tokio::time::timeout(drain, self.connections.wait()).await;
-        let cut = match drained {
-            Ok(()) => 0,
-            Err(_) => self.site.connections.count(),
-        };
-        for endpoint in &self.endpoints {
-            endpoint.close(VarInt::from_u32(0x100), b"server stops");
+        if let Some(predecessor) = &self.predecessor {
+            predecessor.stops();
+        }
+        self.doors.remove();
+        // Tunnels have nothing to finish.
+        self.site.end.cancel();
+        let cut = self.drain().await;
+        self.end().await;
+        cut
+    }
+
+    /// Ends, whatever is in flight, and writes the store unless another process has it.
+    pub async fn end(self) {
+        self.doors.remove();
+        self.site.end.cancel();
+        for door in &self.quic {
+            door.endpoint
+                .close(VarInt::from_u32(0x100), b"server stops");
         }
         // The last packets are on their way soon; nobody waits for dead clients.
-        let idle = join_all(self.endpoints.iter().map(Endpoint::wait_idle));
+        let idle = join_all(self.quic.iter().map(|door| door.endpoint.wait_idle()));
         let _ = tokio::time::timeout(LAST_PACKETS, idle).await;
+        if let Some(keeper) = &self.acme {
+            keeper.stop().await;
+        }
+        self.shared.fleet.leave().await;
         self.end.cancel();
         self.services.close();
         self.services.wait().await;
         self.finish_log().await;
         self.workers.stop().await;
-        cut
     }
 }
 
-/// Drives an endpoint, whose connections end when its socket fails.
-async fn drive(driver: Driver, local: SocketAddr) {
-    if let Err(error) = driver.await {
-        tracing::error!("HTTP/3 ends on {local}, whose socket fails: {error}");
-    }
+fn local_addresses(listeners: &[PlainListener]) -> Vec<SocketAddr> {
+    let addresses = listeners.iter().map(|one| one.listener.local_addr());
+    addresses.filter_map(Result::ok).collect()
 }
 
 fn admin_of(
@@ -395,6 +445,7 @@ fn admin_of(
     certificates: Part<Certificates>,
     addresses: Vec<SocketAddr>,
     settings: Part<admin::Settings>,
+    (kept, stapler): (&Kept, Stapler),
 ) -> Admin {
     Admin {
         shared: Arc::clone(&site.shared),
@@ -403,8 +454,13 @@ fn admin_of(
         traces: Arc::clone(&site.traces),
         certificates,
         addresses,
-        reloads: Reloads::default(),
+        cleartext: Vec::new(),
+        demands: Demands::default(),
         settings,
+        acme: None,
+        stapler: Arc::new(stapler),
+        upstreams: kept.upstreams.clone(),
+        caches: kept.caches.clone(),
     }
 }
 

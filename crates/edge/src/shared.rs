@@ -1,16 +1,18 @@
 //! The state that all connections share: the estimates of clients, the records of routes, and reports.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
 
 use crate::access_log::AccessLog;
+use crate::behind::BehindConfig;
 use crate::clients::{Changes, Clients};
 use crate::clock::Clock;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
+use crate::fleet::Membership;
 use crate::metrics::Metrics;
 use crate::part::{Look, Part};
 use crate::sections::Limits;
@@ -20,11 +22,14 @@ use crate::shards::Shards;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     /// Where there is an agent of egress paths.
     pub(crate) egress: Option<Arc<Egress>>,
+    /// This edge's part in a fleet.
+    pub(crate) fleet: Arc<Membership>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    mapping: Once,
     terms: Part<Terms>,
 }
 
@@ -38,6 +43,10 @@ pub(crate) struct Terms {
     /// `None` where there are none.
     pub(crate) shards: Option<Arc<Shards>>,
     pub(crate) access_log: Arc<AccessLog>,
+    /// The intermediaries between clients and this server.
+    pub(crate) behind: BehindConfig,
+    /// There is HTTP/3.
+    pub(crate) has_quic: bool,
 }
 
 impl Terms {
@@ -46,12 +55,16 @@ impl Terms {
         limits: &Limits,
         shards: Option<Arc<Shards>>,
         access_log: Arc<AccessLog>,
+        behind: BehindConfig,
+        has_quic: bool,
     ) -> Self {
         Self {
             ma_min: policy.ma_min.as_secs().max(1),
             upload_window: limits.upload_window(),
             shards,
             access_log,
+            behind,
+            has_quic,
         }
     }
 }
@@ -63,12 +76,15 @@ impl Shared {
         egress: Option<Arc<Egress>>,
         terms: Part<Terms>,
     ) -> Self {
+        let clients = Arc::new(clients);
         Self {
+            fleet: Membership::new(Arc::clone(&clients), egress.clone(), clock),
             clock,
             clients,
             egress,
             metrics: Metrics::of(terms.load().access_log.counts()),
             events: Events::default(),
+            mapping: Once::new(),
             terms,
         }
     }
@@ -76,6 +92,16 @@ impl Shared {
     /// The terms in force.
     pub(crate) fn terms(&self) -> Look<'_, Arc<Terms>> {
         self.terms.load()
+    }
+
+    /// Warns once that a client has reached the port `own` as `asked`.
+    pub(crate) fn warn_of_mapping(&self, own: u16, asked: u16) {
+        self.mapping.call_once(|| {
+            tracing::warn!(
+                "a request names port {asked}, and this server has port {own}: Alt-Svc names {asked} to such \
+                 clients, so UDP of port {asked} has to come here, too (behind.advertise sets the port for all)"
+            );
+        });
     }
 
     /// The access log in force.

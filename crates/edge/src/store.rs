@@ -24,7 +24,7 @@ use redb::{
 
 use crate::clients::{Changes, Clients};
 
-pub(crate) use writer::{Writer, write_behind};
+pub(crate) use writer::{Lender, Writer, lending, write_behind};
 
 const FILE: &str = "clients.redb";
 /// Text of a [`Key`] to an encoded estimate.

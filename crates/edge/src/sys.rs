@@ -6,7 +6,7 @@ mod datagram;
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use hikyaku_units::Rate;
 use rustix::net::sockopt;
@@ -248,6 +248,23 @@ const SO_BUF_LOCK: libc::c_int = 72;
 pub(crate) fn attach_reuseport_ebpf(socket: impl AsFd, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();
     set(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_EBPF, &program)
+}
+
+/// Takes a descriptor that this process was started with. To be called once for each number that its
+/// starter has announced. Processes that this one starts do not get it.
+///
+/// # Errors
+/// `EBADF` where there is none.
+pub(crate) fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: asking about a number changes nothing, whatever it is.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open. It was open when the process began, for whoever takes it by its
+    // number, so that nothing else here owns it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(descriptor)
 }
 
 /// Sets an option of `SOL_SOCKET` by setsockopt(2).

@@ -5,6 +5,8 @@ mod certificates;
 mod description;
 mod load;
 mod names;
+mod ocsp;
+mod report;
 
 use std::io;
 use std::net::IpAddr;
@@ -12,14 +14,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
-use rustls::server::{
-    ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
-};
+use rustls::server::{ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions};
 
 use crate::secrets::Tickets;
 pub use certificate::{Certificate, Pair, Source};
 pub(crate) use certificates::Certificates;
 pub use description::Description;
+pub use hikyaku_acme::{State as AcmeState, Status as AcmeStatus};
+pub use ocsp::OcspReport;
+pub(crate) use ocsp::Stapler;
+pub use report::{CertificateReport, ReportedCertificate};
 
 /// Why no certificate could be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -104,13 +108,15 @@ pub struct Settings {
     pub only_tls13: bool,
     /// Take 0-RTT data on QUIC.
     pub early_data: bool,
+    /// Answer authorities that check names by TLS over TCP (RFC 8737).
+    pub tls_alpn_01: bool,
 }
 
 /// How clients resume sessions.
 #[derive(Clone, Debug)]
 pub struct Resumption {
     /// Stateless, so that no client costs memory after it has gone.
-    ticketer: Arc<dyn ProducesTickets>,
+    tickets: Arc<Tickets>,
     /// For 0-RTT.
     sessions: Arc<dyn StoresServerSessions>,
 }
@@ -120,9 +126,14 @@ impl Resumption {
         /// Sessions kept for 0-RTT, of about 1 KiB each.
         const SESSIONS: usize = 16_384;
         Self {
-            ticketer: tickets,
+            tickets,
             sessions: ServerSessionMemoryCache::new(SESSIONS),
         }
+    }
+
+    /// The keys of tickets.
+    pub(crate) fn tickets(&self) -> &Arc<Tickets> {
+        &self.tickets
     }
 }
 
@@ -141,7 +152,7 @@ pub fn tcp_config(
         &[&rustls::version::TLS13, &rustls::version::TLS12]
     };
     let mut config = base_config(certificates, provider, versions)?;
-    config.ticketer = Arc::clone(&settings.resumption.ticketer);
+    config.ticketer = Arc::clone(&settings.resumption.tickets) as _;
     config.alpn_protocols = match settings.http2 {
         true => ["h2", "http/1.1", "http/1.0"].as_slice(),
         false => &["http/1.1", "http/1.0"],
@@ -149,6 +160,10 @@ pub fn tcp_config(
     .iter()
     .map(|name| name.as_bytes().to_vec())
     .collect();
+    if settings.tls_alpn_01 {
+        // The last, so that no client gets it that offers anything else.
+        config.alpn_protocols.push(hikyaku_acme::ACME_TLS.to_vec());
+    }
     Ok(config)
 }
 
@@ -171,7 +186,7 @@ pub fn quic_config(
         config.session_storage = Arc::clone(&settings.resumption.sessions);
         config.max_early_data_size = u32::MAX;
     } else {
-        config.ticketer = Arc::clone(&settings.resumption.ticketer);
+        config.ticketer = Arc::clone(&settings.resumption.tickets) as _;
     }
     Ok(config)
 }

@@ -6,7 +6,7 @@
 //! excess waits until the client answers, as if the network had delayed it.
 
 mod arrivals;
-mod header;
+pub(crate) mod header;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -27,6 +27,7 @@ use crate::section::{Fields, Section};
 use crate::settings::{self, INITIAL_WINDOW, Settings};
 use crate::stream::{Closed, RecentlyClosed, Streams};
 
+pub use crate::frame::PREFACE;
 pub use config::Config;
 use flow::LocalWindows;
 use priorities::IdlePriorities;

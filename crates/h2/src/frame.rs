@@ -26,7 +26,7 @@ pub(crate) mod flag {
 }
 
 /// The first bytes of a client's connection (RFC 9113 §3.4).
-pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The largest window and stream identifier: 31 bits.
 pub(crate) const MAX_31_BITS: u32 = 0x7fff_ffff;

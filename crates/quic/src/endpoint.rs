@@ -174,6 +174,12 @@ impl Endpoint {
         core.endpoint.set_server_config(server.map(Arc::new));
     }
 
+    /// Has the driver ask its socket for datagrams, which may come in another way than before. To be called
+    /// in the driver's thread, since one that is about to sleep would not hear of it.
+    pub fn look_again(&self) {
+        self.0.hub.add(|_| ());
+    }
+
     /// The address that the socket is bound to.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sys;
 
-/// Bytes of a connection id that the worker's index is read from: its first ones.
+/// Bytes of a connection id that the worker's index is read from: its first ones, or those behind a prefix.
 pub const STEERED_LEN: usize = 8;
 
 /// How the connections of an address are distributed among workers.
@@ -23,6 +23,10 @@ pub const STEERED_LEN: usize = 8;
 pub struct Steering {
     workers: u8,
     key: [u32; 2],
+    /// Bytes before those that the index is read from.
+    prefix: u8,
+    /// Bytes of ids with a prefix.
+    id_len: u8,
 }
 
 impl Steering {
@@ -32,7 +36,27 @@ impl Steering {
         let workers = u8::try_from(workers).unwrap_or(u8::MAX).max(1);
         // Odd factors lose no bit.
         let key = [key as u32 | 1, (key >> 32) as u32 | 1];
-        Self { workers, key }
+        Self {
+            workers,
+            key,
+            prefix: 0,
+            id_len: 0,
+        }
+    }
+
+    /// For ids that have `prefix` bytes, as for a balancer, before `rest` bytes that are
+    /// [stamped](Self::stamp), 20 in all at most. Ids of other lengths, which clients have drawn, are read
+    /// from their first byte.
+    #[must_use]
+    pub const fn behind(mut self, prefix: usize, rest: usize) -> Self {
+        self.prefix = prefix as u8;
+        self.id_len = (prefix + rest) as u8;
+        self
+    }
+
+    /// The key, by which another process makes the same [`Steering`].
+    pub const fn key(&self) -> u64 {
+        (self.key[1] as u64) << 32 | self.key[0] as u64
     }
 
     /// Number of workers.
@@ -52,16 +76,27 @@ impl Steering {
     /// distributed evenly, and all datagrams of one id go to the same worker.
     pub fn worker_of(&self, datagram: &[u8]) -> usize {
         let first = datagram.first().copied().unwrap_or_default();
-        let start = if first & LONG_HEADER == 0 {
-            SHORT_ID
-        } else {
-            LONG_ID
+        let is_short = first & LONG_HEADER == 0;
+        let start = match datagram.get(LONG_ID_LEN as usize) {
+            _ if is_short => self.short(),
+            Some(length) if *length == self.id_len => self.long(),
+            _ => LONG_ID,
         };
         let id = datagram.get(start as usize..);
         let Some(id) = id.and_then(<[u8]>::first_chunk::<STEERED_LEN>) else {
             return 0;
         };
         usize::from((id[0] ^ self.sum(*id)) % self.workers)
+    }
+
+    /// Where an id's stamped part begins behind a short header.
+    fn short(&self) -> u32 {
+        SHORT_ID + u32::from(self.prefix)
+    }
+
+    /// Where it begins in a long one.
+    fn long(&self) -> u32 {
+        LONG_ID + u32::from(self.prefix)
     }
 
     fn sum(&self, id: [u8; STEERED_LEN]) -> u8 {
@@ -82,11 +117,11 @@ impl Steering {
 
     /// [`Steering::worker_of`] for the kernel. It sees the payload of UDP, and a load from behind its end
     /// ends the program with 0.
-    fn program(&self) -> [libc::sock_filter; 20] {
+    fn program(&self) -> [libc::sock_filter; 23] {
         use libc::{
-            BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_IMM, BPF_IND, BPF_JA, BPF_JMP, BPF_JSET, BPF_K,
-            BPF_LD, BPF_LDX, BPF_MEM, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_W, BPF_X,
-            BPF_XOR,
+            BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JMP, BPF_JSET,
+            BPF_K, BPF_LD, BPF_LDX, BPF_MEM, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_W,
+            BPF_X, BPF_XOR,
         };
         let to = |code: u32, k: u32, jt: u8| libc::sock_filter {
             code: code as u16,
@@ -98,8 +133,11 @@ impl Steering {
         [
             step(BPF_LD | BPF_B | libc::BPF_ABS, 0),
             to(BPF_JMP | BPF_JSET | BPF_K, LONG_HEADER.into(), 2),
-            step(BPF_LDX | BPF_W | BPF_IMM, SHORT_ID),
-            step(BPF_JMP | BPF_JA, 1),
+            step(BPF_LDX | BPF_W | BPF_IMM, self.short()),
+            step(BPF_JMP | BPF_JA, 4),
+            step(BPF_LD | BPF_B | libc::BPF_ABS, LONG_ID_LEN),
+            step(BPF_LDX | BPF_W | BPF_IMM, self.long()),
+            to(BPF_JMP | BPF_JEQ | BPF_K, self.id_len.into(), 1),
             step(BPF_LDX | BPF_W | BPF_IMM, LONG_ID),
             // The first half of the id: its index is kept, and the rest summed.
             step(BPF_LD | BPF_W | BPF_IND, 0),
@@ -161,5 +199,7 @@ impl Steering {
 const LONG_HEADER: u8 = 0x80;
 /// Where the destination's connection id begins behind a short header (RFC 9000 §17.3.1).
 const SHORT_ID: u32 = 1;
+/// Where its length is in a long header (RFC 9000 §17.2).
+const LONG_ID_LEN: u32 = 5;
 /// Where it begins in a long header: after the version and its length (RFC 9000 §17.2).
 const LONG_ID: u32 = 6;

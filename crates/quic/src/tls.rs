@@ -11,6 +11,7 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite, Version};
+use rustls::server::ProducesTickets;
 use rustls::{AlertDescription, CipherSuite};
 
 /// TLS of a server.
@@ -20,7 +21,7 @@ use rustls::{AlertDescription, CipherSuite};
 /// what the handshake agreed on. It exports no keying material, and asks for no certificates of clients.
 pub struct TlsServer {
     tls: Arc<rustls::ServerConfig>,
-    packets: QuicServerConfig,
+    packets: Arc<QuicServerConfig>,
     initial: Suite,
 }
 
@@ -40,9 +41,21 @@ impl TlsServer {
         ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new())?;
         Ok(Self {
             tls,
-            packets,
+            packets: Arc::new(packets),
             initial,
         })
+    }
+
+    /// The same, with tickets of another kind: those of one connection, perhaps.
+    #[must_use]
+    pub fn with_tickets(&self, tickets: Arc<dyn ProducesTickets>) -> Self {
+        let mut tls = rustls::ServerConfig::clone(&self.tls);
+        tls.ticketer = tickets;
+        Self {
+            tls: Arc::new(tls),
+            packets: Arc::clone(&self.packets),
+            initial: self.initial,
+        }
     }
 }
 

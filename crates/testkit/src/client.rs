@@ -33,6 +33,22 @@ pub fn tls_config(alpn: &[&str]) -> ClientConfig {
     AcceptAny::new().config(alpn).unwrap()
 }
 
+/// The same, of one version of TLS.
+pub fn tls_config_of(
+    alpn: &[&str],
+    version: &'static rustls::SupportedProtocolVersion,
+) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(AcceptAny::new())
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
 /// Opens a TLS connection over TCP with this ALPN.
 pub async fn tls(address: SocketAddr, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let tcp = TcpStream::connect(address).await?;

@@ -128,7 +128,7 @@ pub fn send(
 
 /// Parses curl's `-D`: head sections, and trailers after the last.
 fn parse(dump: &str, body: Vec<u8>) -> Response {
-    let start = dump.rfind("HTTP/").unwrap();
+    let start = dump.rfind("\r\n\r\nHTTP/").map_or(0, |end| end + 4);
     let (head, trailers) = dump[start..].split_once("\r\n\r\n").unwrap();
     let (status, headers) = head.split_once("\r\n").unwrap_or((head, ""));
     Response {

@@ -8,9 +8,16 @@
 pub mod agent;
 pub mod browser;
 pub mod client;
+pub mod daemon;
 pub mod fetch;
+pub mod machine;
+pub mod mapping;
+pub mod ocsp;
+pub mod pebble;
 mod skip;
+pub mod store;
 pub mod tls;
+pub mod tunnel;
 pub mod upstream;
 
 use std::env;
@@ -138,8 +145,10 @@ pub struct Server {
     log: Arc<Mutex<String>>,
     dir: TempDir,
     pub addresses: Vec<SocketAddr>,
+    /// Addresses of HTTP in the clear.
+    pub cleartext: Vec<SocketAddr>,
     pub admin: SocketAddr,
-    /// SHA-256 of the certificate's public key, Base64.
+    /// SHA-256 of the certificate's public key, Base64; empty of a server that has no TLS.
     pub spki: String,
 }
 
@@ -190,7 +199,7 @@ impl Server {
         let words = [by, &[binary(), "serve"], args].concat();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);
-        if !args.contains(&"--listen") {
+        if !args.contains(&"--listen") && !args.contains(&"listen=[]") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         if !args.contains(&"--admin") {
@@ -230,8 +239,16 @@ impl Server {
                 .iter()
                 .map(|a| a.parse().unwrap())
                 .collect(),
+            cleartext: [words("redirecting"), words("in the clear")]
+                .concat()
+                .iter()
+                .map(|a| a.parse().unwrap())
+                .collect(),
             admin: admin.trim_end_matches('/').parse().unwrap(),
-            spki: words("public key (SPKI) SHA-256")[0].clone(),
+            spki: words("public key (SPKI) SHA-256")
+                .into_iter()
+                .next()
+                .unwrap_or_default(),
             child,
             log,
             dir,

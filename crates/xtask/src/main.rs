@@ -8,6 +8,9 @@
 mod arrows;
 mod attack;
 mod bench;
+mod fleet;
+mod sites;
+mod usage;
 #[cfg(test)]
 mod where_is;
 
@@ -30,6 +33,11 @@ enum Task {
     Attack(attack::Args),
     /// Measures the cost of the edge server, beside other servers and builds.
     Bench(bench::Args),
+    /// Measures the cost of a fleet's store, for edges and for the store.
+    Fleet(fleet::Args),
+    /// Measures a server with many sites: the time to its first answer, its memory, and the pause at a
+    /// reload.
+    Sites(sites::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -37,5 +45,7 @@ fn main() -> anyhow::Result<()> {
         Task::Arrows => arrows::run(),
         Task::Attack(args) => attack::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Fleet(args) => fleet::run(&args),
+        Task::Sites(args) => sites::run(&args),
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use hikyaku_edge::lines::{LineCounts, Lines, Watch};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 /// Lines that may wait for standard error. Further lines are lost.
 const QUEUE: usize = 4096;
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Log {
     lines: Lines,
     counts: Arc<LineCounts>,
-    level: reload::Handle<EnvFilter, Registry>,
+    level: reload::Handle<Targets, Registry>,
 }
 
 impl Log {
@@ -48,7 +49,7 @@ impl Log {
     }
 
     /// Sets the filter of the log.
-    pub(super) fn set_level(&self, filter: EnvFilter) -> anyhow::Result<()> {
+    pub(super) fn set_level(&self, filter: Targets) -> anyhow::Result<()> {
         self.level.reload(filter).context("changing the log level")
     }
 
@@ -65,9 +66,20 @@ impl Drop for Log {
 }
 
 /// Reads a level or a filter.
-pub(super) fn filter(level: &str) -> anyhow::Result<EnvFilter> {
-    level.parse().with_context(|| {
-        format!("reading log.level `{level}`: expected error, warn, info, debug or a filter")
+pub(super) fn filter(text: &str) -> anyhow::Result<Targets> {
+    let parts = text.split(',').map(str::trim);
+    let targets = parts.map(|part| {
+        let (target, level) = part.split_once('=').unwrap_or(("", part));
+        let is_whole = !level.is_empty() && (!part.contains('=') || !target.is_empty());
+        let level: Option<LevelFilter> = level.parse().ok().filter(|_| is_whole);
+        level.map(|level| (target, level))
+    });
+    let targets: Option<Targets> = targets.collect();
+    targets.with_context(|| {
+        format!(
+            "reading log.level `{text}`: expected error, warn, info, debug or a filter, such as \
+             `info,hikyaku_edge=debug`"
+        )
     })
 }
 
@@ -103,5 +115,35 @@ impl Write for LogWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn levels_and_filters_are_read_strictly() {
+        let cases = [
+            ("info", true),
+            ("WARN", true),
+            ("off", true),
+            ("info,hikyaku_edge::serve=debug", true),
+            ("warn, hikyaku_acme=debug", true),
+            ("inof", false),
+            ("", false),
+            ("info,", false),
+            ("=info", false),
+            ("hikyaku_edge=loud", false),
+            ("hikyaku_edge", false),
+        ];
+        for (text, is_read) in cases {
+            assert_eq!(filter(text).is_ok(), is_read, "{text}");
+        }
+        let error = filter("loud").unwrap_err().to_string();
+        assert!(
+            error.contains("reading log.level `loud`: expected error, warn"),
+            "{error}"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Notifications to the service manager (sd_notify(3)), if there is one.
 
+use hikyaku_edge::Pulse;
 use sd_notify::NotifyState;
+use tokio::task::AbortHandle;
 
 /// Notifies that requests are answered, with the configuration in `status`.
 pub(super) fn ready(status: &str) {
@@ -21,6 +23,26 @@ pub(super) fn stopping() {
         NotifyState::Stopping,
         NotifyState::Status("stopping: requests in flight are answered"),
     ]);
+}
+
+/// Notifies that process `pid` is the one to look after: it serves from now on.
+pub(super) fn main_process(pid: u32) {
+    send(&[NotifyState::MainPid(pid)]);
+}
+
+/// Notifies twice in each interval of the watchdog, if there is one, that all threads run. A server whose
+/// threads do not run is then restarted. Whoever hands over aborts the task: that would speak for the
+/// process that serves.
+pub(super) fn watch(pulse: Pulse) -> Option<AbortHandle> {
+    let interval = sd_notify::watchdog_enabled()?;
+    let watching = tokio::spawn(async move {
+        loop {
+            pulse.beat().await;
+            send(&[NotifyState::Watchdog]);
+            tokio::time::sleep(interval / 2).await;
+        }
+    });
+    Some(watching.abort_handle())
 }
 
 fn send(state: &[NotifyState<'_>]) {

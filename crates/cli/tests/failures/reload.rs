@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Output;
+use std::time::Duration;
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use super::is_served;
 use hikyaku_testkit::{PATIENCE, Server, Site, certificate, hikyaku, plain_http};
@@ -108,6 +110,22 @@ fn a_reload_finds_its_server_by_the_configuration() {
     expect(&with_config(), false, &["is the server running there?"]);
 }
 
+/// Starts a server, with more variables, and returns it with the socket of its service manager, and that one's
+/// directory.
+fn start_under_manager(
+    configured: &Configured,
+    variables: &[&str],
+) -> (Server, UnixDatagram, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let variable = format!("NOTIFY_SOCKET={}", path.display());
+    let by = [&["env", &variable][..], variables].concat();
+    let server = Server::try_start_by(&by, &["--config", configured.path()]).unwrap();
+    (server, socket, dir)
+}
+
 /// Returns the next message to the service manager.
 #[track_caller]
 fn next_message(socket: &UnixDatagram) -> String {
@@ -118,14 +136,8 @@ fn next_message(socket: &UnixDatagram) -> String {
 
 #[test]
 fn the_service_manager_hears_of_every_state() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let configured = Configured::new();
-    let variable = format!("NOTIFY_SOCKET={}", path.display());
-    let args = ["--config", configured.path()];
-    let mut server = Server::try_start_by(&["env", &variable], &args).unwrap();
+    let (mut server, socket, _dir) = start_under_manager(&configured, &[]);
     assert_eq!(next_message(&socket), "READY=1\nSTATUS=serving\n");
     let reloading = |server: &Server| {
         server.signal(Signal::HUP);
@@ -143,6 +155,26 @@ fn the_service_manager_hears_of_every_state() {
     server.signal(Signal::TERM);
     assert!(next_message(&socket).starts_with("STOPPING=1\n"));
     assert!(server.wait_exit().success());
+}
+
+#[test]
+fn the_watchdog_hears_that_all_threads_run() {
+    let configured = Configured::new();
+    let (server, socket, _dir) = start_under_manager(&configured, &["WATCHDOG_USEC=100000"]);
+    assert!(next_message(&socket).starts_with("READY=1\n"));
+    for _ in 0..3 {
+        assert_eq!(next_message(&socket), "WATCHDOG=1\n");
+    }
+    // A process that stands still does not notify.
+    server.signal(Signal::STOP);
+    socket.set_nonblocking(true).unwrap();
+    while socket.recv(&mut [0; 64]).is_ok() {}
+    std::thread::sleep(Duration::from_millis(300));
+    let quiet = socket.recv(&mut [0; 64]).unwrap_err();
+    assert_eq!(quiet.kind(), std::io::ErrorKind::WouldBlock);
+    server.signal(Signal::CONT);
+    socket.set_nonblocking(false).unwrap();
+    assert_eq!(next_message(&socket), "WATCHDOG=1\n");
 }
 
 #[test]

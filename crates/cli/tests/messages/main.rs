@@ -2,6 +2,7 @@
 //! and back.
 #![allow(clippy::unwrap_used)]
 
+mod hints;
 mod raw;
 mod requests;
 mod responses;

@@ -54,6 +54,11 @@ impl Upstream {
         format!("http://{}", self.address)
     }
 
+    /// The number of requests so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
     /// The last request, in lower case.
     pub(crate) fn last(&self) -> String {
         let seen = self.seen.lock().unwrap();

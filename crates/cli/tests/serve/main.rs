@@ -1,8 +1,18 @@
 //! Content over HTTP/1.1, 2 and 3, from the real binary: files, reverse proxy, TLS, pins.
 #![allow(clippy::unwrap_used)]
 
+mod access;
+mod cache;
+mod cleartext;
+mod compression;
+mod documentation;
+mod examples;
+mod fields;
 mod files;
+mod groups;
+mod in_clear;
 mod listen;
+mod ocsp;
 mod pins;
 mod proxy;
 mod routes;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use hikyaku_testkit::fetch::curl;
 use hikyaku_testkit::{Server, Site, has, hikyaku};
@@ -135,6 +136,42 @@ fn each_site_has_its_certificate_and_its_content() {
 }
 
 #[test]
+fn a_site_has_a_policy_of_its_own_over_every_version() {
+    if !has("a_site_has_a_policy_of_its_own_over_every_version", "curl") {
+        return;
+    }
+    let host = Host::new();
+    fs::write(host.path("b/big.bin"), vec![0; 2_000_000]).unwrap();
+    let pinned = "policy = { version = \"h2\", max_pacing_rate = \"5Mbps\" }";
+    host.certify("a.example");
+    host.configure(&format!("policy.holdback = 0\n{A}{B}{pinned}"));
+    let server = host.start();
+    let port = server.port();
+    for http in ["--http1.1", "--http2"] {
+        for (name, offered) in [("a.example", true), ("b.example", false)] {
+            let resolve = format!("{name}:{port}:127.0.0.1");
+            let url = format!("https://{name}:{port}/");
+            let head = curl(&[http, "-I", "--resolve", &resolve, &url]).stdout;
+            let head = String::from_utf8_lossy(&head).to_lowercase();
+            assert!(head.contains(" 200"), "{name} over {http}: {head}");
+            let offers = head.contains("alt-svc: h3=");
+            assert_eq!(offers, offered, "{name} over {http}: {head}");
+        }
+    }
+    for http in ["1.1", "2", "3"] {
+        let path = format!("/big.bin?{http}");
+        let resolve = format!("b.example:{port}:127.0.0.1");
+        let url = format!("https://b.example:{port}{path}");
+        let args = ["get", "--http", http, "--resolve", &resolve, "--insecure"];
+        let output = hikyaku(&[&args[..], &[&url]].concat());
+        assert!(output.status.success(), "{http}: {output:?}");
+        let line = server.wait_access(http, |line| line["path"] == path.as_str());
+        let goodput = line["goodput_bps"].as_u64().unwrap();
+        assert!(goodput < 6_500_000, "{http}: {line}");
+    }
+}
+
+#[test]
 fn a_host_without_a_site_is_refused_and_may_come_with_a_reload() {
     if !has(
         "a_host_without_a_site_is_refused_and_may_come_with_a_reload",
@@ -176,6 +213,38 @@ fn a_host_without_a_site_is_refused_and_may_come_with_a_reload() {
 }
 
 #[test]
+fn a_reload_of_many_sites_needs_no_second_descriptor_for_each() {
+    const SITES: usize = 300;
+    let host = Host::new();
+    let site = |number: usize| {
+        fs::create_dir(host.path(&format!("site{number}"))).unwrap();
+        format!("[[site]]\nnames = [\"site{number}.example\"]\nroot = \"DIR/site{number}\"\n")
+    };
+    let sites: String = (0..SITES).map(site).collect();
+    host.configure(&sites);
+    let server = host.start();
+    let open = || {
+        let all = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+        all.count()
+    };
+    let before = open();
+    assert!(before > SITES, "{before}");
+    // Room for what a reload needs besides.
+    let limit = before + SITES / 2;
+    let pid = server.pid().to_string();
+    let lowered = Command::new("prlimit")
+        .args(["--pid", &pid, &format!("--nofile={limit}")])
+        .status();
+    assert!(lowered.unwrap().success());
+    host.configure(&format!(
+        "{sites}response_headers = {{ set = {{ x-new = \"1\" }} }}\n"
+    ));
+    server.signal(Signal::HUP);
+    server.wait_metric("hikyaku_reloads_total{}", 1.0);
+    assert!(open() < before + 20, "{} of {before}", open());
+}
+
+#[test]
 fn wrong_sites_are_refused_at_the_start() {
     let host = Host::new();
     let cases = [
@@ -187,6 +256,14 @@ fn wrong_sites_are_refused_at_the_start() {
         (
             "[[site]]\nnames = [\"a\"]\nroot = \"DIR/a\"\n[[site]]\nnames = [\"A\"]\nroot = \"DIR/b\"",
             "`A` is named twice",
+        ),
+        (
+            "[[site]]\nnames = [\"a\"]\nroot = \"DIR/a\"\npolicy = { version = \"h1\" }",
+            "the site `a`: policy.version = \"h1\" is for the whole server",
+        ),
+        (
+            "[[site]]\nnames = [\"a\"]\nroot = \"DIR/a\"\npolicy = { half_life = {} }",
+            "unknown field `half_life`",
         ),
         (
             "[[site]]\nnames = [\"a:443\"]\nroot = \"DIR/a\"",

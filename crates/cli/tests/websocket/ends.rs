@@ -8,10 +8,10 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::tunnel::{Came, Tunnel, VERSIONS, cancelled, open};
 use super::upstream::Upstream;
 use hikyaku_testkit::client;
 use hikyaku_testkit::fetch::Http;
+use hikyaku_testkit::tunnel::{Came, Tunnel, VERSIONS, cancelled, open};
 use hikyaku_testkit::{PATIENCE, Server};
 
 /// Opens a tunnel. Returns it with the upstream's end.

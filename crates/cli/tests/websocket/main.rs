@@ -4,5 +4,4 @@
 mod ends;
 mod messages;
 mod refusals;
-mod tunnel;
 mod upstream;

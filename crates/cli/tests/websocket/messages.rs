@@ -6,9 +6,9 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::tunnel::{VERSIONS, open};
 use super::upstream::Upstream;
 use hikyaku_testkit::browser::{Browser, has_chromium};
+use hikyaku_testkit::tunnel::{VERSIONS, open};
 use hikyaku_testkit::{PATIENCE, Server, noise};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use http::Request;
 
-use super::tunnel::{VERSIONS, open};
 use super::upstream::Upstream;
 use hikyaku_testkit::client::{H2, H3};
 use hikyaku_testkit::fetch::Http;
+use hikyaku_testkit::tunnel::{VERSIONS, open};
 use hikyaku_testkit::{Server, Site, upstream as plain};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,6 +60,8 @@ struct Shared {
     /// The number of changes of `wanted`.
     generation: AtomicU64,
     wanted: Mutex<Settings>,
+    /// `wanted` is for a beginning.
+    begins: AtomicBool,
     acked_bytes: AtomicU64,
     acked_of_former: AtomicU64,
     in_flight: AtomicU64,
@@ -92,6 +94,7 @@ impl Handle {
             left_at: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             wanted: Mutex::default(),
+            begins: AtomicBool::new(false),
             acked_bytes: AtomicU64::new(0),
             acked_of_former: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
@@ -112,6 +115,20 @@ impl Handle {
     pub fn change(&self, settings: Settings) {
         *self.wanted() = settings;
         self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Sets the settings with which the controller begins anew at the next packet. To be called before data
+    /// are sent, where only the handshake has shown the knowledge of the path.
+    pub fn begin(&self, settings: Settings) {
+        *self.wanted() = settings;
+        self.0.begins.store(true, Ordering::Release);
+    }
+
+    /// Takes the settings of [`Handle::begin`].
+    pub(super) fn take_beginning(&self) -> Option<Settings> {
+        // Seldom set, and looked at with each packet.
+        let begins = self.0.begins.load(Ordering::Relaxed);
+        (begins && self.0.begins.swap(false, Ordering::Acquire)).then(|| *self.wanted())
     }
 
     /// Bytes in ack-eliciting packets that the peer has acknowledged.

@@ -54,6 +54,13 @@ impl Inner {
         }
     }
 
+    /// Takes in an RTT that was measured before it began.
+    pub(super) fn confirm(&mut self, rtt: Duration) {
+        if let Self::Floor(floor) = self {
+            floor.confirm(rtt);
+        }
+    }
+
     /// The rounds for which the adaptive floor does not trust losses.
     pub(super) fn doubt_rounds(&self, path: &Path) -> u16 {
         match self {

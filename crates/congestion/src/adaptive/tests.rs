@@ -341,3 +341,43 @@ fn a_handle_follows_its_connection_to_another_path() {
     assert_eq!(handle.acked_bytes(), 2_400);
     assert_eq!(handle.state().algorithm, Algorithm::Bbr);
 }
+
+/// The summary that a client carries is known when its handshake has begun already.
+#[test]
+fn a_connection_begins_with_what_is_known_after_its_handshake() {
+    const MOST: u64 = 32 * MTU as u64;
+    let now = Instant::now();
+    let with = |min_rtt| Settings {
+        known: Some(SavedPath {
+            bdp: ByteSize::from_bytes(480_000),
+            min_rtt,
+        }),
+        ..settings(Algorithm::Floor, None)
+    };
+    for former in ALGORITHMS {
+        for (known, same_path) in [(RTT, true), (4 * RTT, false)] {
+            let mut controller = Adaptive::new(now, MTU, settings(former, None));
+            let handle = controller.handle().clone();
+            // The packets of the handshake.
+            controller.on_sent(now, 1_200, 0);
+            let later = now + RTT;
+            controller.acked(later, now, 1_200, true, RTT);
+            controller.acks_ended(later, 0, true, Some(0));
+            handle.begin(with(known));
+            controller.on_sent(later, 1_200, 1);
+            assert_eq!(handle.state().algorithm, Algorithm::Floor, "{former}");
+            assert_eq!(controller.window() == MOST, same_path, "{former}");
+            // Once data fill the window, it is half of the known one (RFC 9959). No acknowledgement is
+            // awaited: the handshake has shown the round-trip time.
+            for packet in 2..40 {
+                controller.on_sent(later, 1_200, packet);
+            }
+            let want = if same_path {
+                240_000
+            } else {
+                10 * u64::from(MTU)
+            };
+            assert_eq!(controller.window(), want, "{former}");
+        }
+    }
+}

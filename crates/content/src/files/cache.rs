@@ -5,6 +5,7 @@
 //! several.
 
 use std::hash::BuildHasher;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use parking_lot::RwLock;
 #[derive(Debug)]
 pub(super) struct Cache<V> {
     hasher: DefaultHashBuilder,
-    stripes: Box<[RwLock<Stripe<V>>]>,
+    /// Made at the first use: most of thousands of sites may rest for long.
+    stripes: OnceLock<Box<[RwLock<Stripe<V>>]>>,
+    number_of_stripes: usize,
     capacity_of_stripe: usize,
     revalidate_ms: u64,
 }
@@ -41,7 +44,8 @@ impl<V: Clone> Cache<V> {
         let stripes = if capacity < 8 * STRIPES { 1 } else { STRIPES };
         Self {
             hasher: DefaultHashBuilder::default(),
-            stripes: (0..stripes).map(|_| RwLock::default()).collect(),
+            stripes: OnceLock::new(),
+            number_of_stripes: stripes,
             capacity_of_stripe: capacity.div_ceil(stripes),
             revalidate_ms: u64::try_from(revalidate.as_millis()).unwrap_or(u64::MAX),
         }
@@ -83,26 +87,45 @@ impl<V: Clone> Cache<V> {
         slot.value.clone()
     }
 
+    /// Sets the value of a path that had none at `now_ms`, and returns it. If another caller has set one since,
+    /// that one stays and is returned.
+    pub(super) fn insert_first(&self, path: &str, value: V, now_ms: u64) -> V {
+        self.put(path, value, now_ms, true)
+    }
+
     /// Sets the value of a path.
     pub(super) fn insert(&self, path: &str, value: V, now_ms: u64) {
+        self.put(path, value, now_ms, false);
+    }
+
+    /// Sets the value of a path, unless it has a young one that stays. Returns the value of the path.
+    fn put(&self, path: &str, value: V, now_ms: u64, young_stays: bool) -> V {
         if self.capacity_of_stripe == 0 {
-            return;
+            return value;
         }
         let hash = self.hasher.hash_one(path);
         let mut stripe = self.stripe(hash).write();
         if let Some(slot) = stripe.find_mut(hash, path) {
-            slot.value = Some(value);
+            let age = now_ms.saturating_sub(*slot.checked_ms.get_mut());
+            if let Some(there) = &slot.value
+                && young_stays
+                && age < self.revalidate_ms
+            {
+                return there.clone();
+            }
+            slot.value = Some(value.clone());
             slot.checked_ms = AtomicU64::new(now_ms);
-            return;
+            return value;
         }
         let slot = Slot {
             hash,
             path: path.into(),
-            value: Some(value),
+            value: Some(value.clone()),
             is_used: AtomicBool::new(false),
             checked_ms: AtomicU64::new(now_ms),
         };
         stripe.insert(slot, self.capacity_of_stripe);
+        value
     }
 
     /// Removes the value of a path that is no file any more.
@@ -117,7 +140,9 @@ impl<V: Clone> Cache<V> {
     fn stripe(&self, hash: u64) -> &RwLock<Stripe<V>> {
         // The table takes the low and the highest bits of the hash.
         let bits = usize::try_from((hash >> 32) & 0xffff).unwrap_or(0);
-        &self.stripes[bits % self.stripes.len()]
+        let number = self.number_of_stripes;
+        let made = || (0..number).map(|_| RwLock::default()).collect();
+        &self.stripes.get_or_init(made)[bits % number]
     }
 }
 
@@ -246,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_values_stays_while_it_is_young() {
+        let cache = cache(16);
+        assert_eq!(cache.insert_first("/a", 1, 0), 1);
+        assert_eq!(cache.insert_first("/a", 2, 999), 1);
+        assert_eq!(cache.lookup("/a", 999), Lookup::Fresh(1));
+        assert_eq!(cache.insert_first("/a", 3, 1000), 3);
+        cache.remove("/a");
+        assert_eq!(cache.insert_first("/a", 4, 1001), 4);
+    }
+
+    #[test]
     fn used_paths_outlive_unused_ones() {
         let cache = cache(4);
         for (path, value) in [("/a", 1), ("/b", 2), ("/c", 3), ("/d", 4)] {
@@ -289,9 +325,11 @@ mod tests {
                     },
                 }
             }
-            let held: usize = cache.stripes.iter().map(|stripe| stripe.read().slots.len()).sum();
-            prop_assert!(held <= capacity.div_ceil(cache.stripes.len()) * cache.stripes.len());
-            for stripe in &cache.stripes {
+            let stripes = cache.stripes.get().map_or(&[][..], |made| made);
+            let held: usize = stripes.iter().map(|stripe| stripe.read().slots.len()).sum();
+            let number = cache.number_of_stripes;
+            prop_assert!(held <= capacity.div_ceil(number) * number);
+            for stripe in stripes {
                 prop_assert_eq!(stripe.read().index.len(), stripe.read().slots.len());
             }
         }

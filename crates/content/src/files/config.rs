@@ -1,6 +1,7 @@
 //! Settings of the file server.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hikyaku_units::ByteSize;
@@ -15,6 +16,10 @@ pub struct FilesConfig {
     /// Names tried in order for a path that ends in a slash.
     /// Default `["index.html"]`.
     pub index: Vec<String>,
+    /// Extensions that are tried, in order, for a path that names no file and does not end in a slash: with
+    /// `.html`, `/about` is the file `about.html`. They go before a directory of the same name. Default:
+    /// none.
+    pub extensions: Vec<String>,
     /// Whether a directory without an index file is listed; otherwise it is not
     /// found. Default `false`.
     pub listing: bool,
@@ -22,9 +27,11 @@ pub struct FilesConfig {
     /// is served in any case. Default `false`.
     pub hidden: bool,
     /// Which symbolic links are followed: `beneath`, those that stay below the
-    /// root (a link with an absolute target does not), or `never`.
+    /// root (a link with an absolute target does not), `never`, or `follow`, all of them.
     /// Default `beneath`.
     pub symlinks: Symlinks,
+    /// Directories that links may lead to besides the root, with `symlinks = "beneath"`. Default: none.
+    pub trusted_roots: Vec<PathBuf>,
     /// Precompressed siblings to look for (`style.css.br` beside `style.css`), in the server's
     /// order of preference. The order decides between codings that the client likes equally well. A
     /// sibling must hold the same content as its file. An empty list turns siblings off. Default
@@ -59,9 +66,11 @@ impl Default for FilesConfig {
     fn default() -> Self {
         Self {
             index: vec!["index.html".to_owned()],
+            extensions: Vec::new(),
             listing: false,
             hidden: false,
             symlinks: Symlinks::Beneath,
+            trusted_roots: Vec::new(),
             precompressed: vec![Coding::Br, Coding::Zstd, Coding::Gzip],
             fallback: None,
             not_found: None,
@@ -82,6 +91,8 @@ pub enum Symlinks {
     Beneath,
     /// No links.
     Never,
+    /// All links, wherever they lead.
+    Follow,
 }
 
 /// A `Cache-Control` value for paths of a pattern.
@@ -104,9 +115,11 @@ mod tests {
     fn every_key_is_read_and_unknown_ones_are_refused() {
         let text = r#"
             index = ["home.html", "index.htm"]
+            extensions = [".html", ".htm"]
             listing = true
             hidden = true
             symlinks = "never"
+            trusted_roots = ["/usr/share"]
             precompressed = ["gzip"]
             fallback = "index.html"
             not_found = "404.html"
@@ -118,9 +131,11 @@ mod tests {
         "#;
         let want = FilesConfig {
             index: vec!["home.html".to_owned(), "index.htm".to_owned()],
+            extensions: vec![".html".to_owned(), ".htm".to_owned()],
             listing: true,
             hidden: true,
             symlinks: Symlinks::Never,
+            trusted_roots: vec!["/usr/share".into()],
             precompressed: vec![Coding::Gzip],
             fallback: Some("index.html".to_owned()),
             not_found: Some("404.html".to_owned()),

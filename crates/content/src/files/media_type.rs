@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use http::HeaderValue;
+
 /// The media type of an extension in lower case; `application/octet-stream` for an unknown one.
 pub(super) fn of_extension(extension: &str) -> &'static str {
     TYPES
@@ -14,6 +16,16 @@ pub(super) fn of_extension(extension: &str) -> &'static str {
         .copied()
         .or_else(|| mime_guess::from_ext(extension).first_raw())
         .unwrap_or("application/octet-stream")
+}
+
+/// The `Content-Type` of an extension in lower case. Text that cannot name its own encoding counts as UTF-8.
+pub(super) fn content_type(extension: &str) -> HeaderValue {
+    let known = of_extension(extension);
+    if !needs_charset(known) {
+        return HeaderValue::from_static(known);
+    }
+    HeaderValue::try_from(format!("{known}; charset=utf-8"))
+        .unwrap_or(HeaderValue::from_static(known))
 }
 
 /// Whether `charset=utf-8` is sent with this type: for text that cannot name its encoding itself.

@@ -9,43 +9,57 @@
 
 mod buffer;
 mod cache;
+mod coded;
 mod conditional;
 mod config;
+mod directories;
 mod listing;
 mod media_type;
 mod negotiate;
 mod path;
 mod range;
 mod representation;
+mod responses;
 mod root;
 mod rules;
 mod stream;
 mod tree;
+mod trust;
 mod whole;
 
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{self, HeaderName};
+use http::header;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use rustix::fd::OwnedFd;
 
 use super::{Body, ErrorReason, status_response};
+use crate::compress::{self, Compression};
 use cache::{Cache, Lookup};
-use conditional::Outcome;
+use coded::{Made, Shelf};
 use path::Target;
-use range::{Multipart, Ranges};
 use representation::Representation;
+use responses::{allow, error_page, failed, send};
 use root::Wait;
-use tree::{FindError, Found, Resource, Tree};
+use tree::{Choice, FindError, Found, Resource, Tree};
 
+pub(crate) use conditional::{
+    Outcome, Tag, Tags, Validators, evaluate, is_conditional, range_holds,
+};
 pub use config::{CacheRule, FilesConfig, Symlinks};
+pub use directories::Directories;
 pub use negotiate::Coding;
+pub(crate) use negotiate::choose;
+pub(crate) use range::{Multipart, Ranges, content_range};
+pub(crate) use representation::http_date;
+pub(crate) use responses::{add_slash, copy_header, insert_text, unsatisfiable};
+pub(crate) use rules::MediaTypes;
 pub use stream::{FileStream, ReadError};
+pub(crate) use whole::PreparedHeads;
 pub use whole::WholeFile;
 
 /// Serves the files below a root directory to `GET` and `HEAD`.
@@ -57,6 +71,8 @@ pub struct Files {
     fallback: Option<String>,
     /// Request path of the page that is sent, with status 404, for a path that names no file.
     not_found: Option<String>,
+    compression: Option<Arc<Compression>>,
+    shelf: Shelf,
     started: Instant,
 }
 
@@ -69,15 +85,32 @@ impl Files {
     /// # Errors
     /// If the directory cannot be opened, or a setting cannot be used.
     pub fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
+        Self::compressed(root, config, None, &Directories::default())
+    }
+
+    /// Opens a root directory as [`Files::open`] does, and has its files compressed.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub(crate) fn compressed(
+        root: &Path,
+        config: &FilesConfig,
+        compression: Option<Arc<Compression>>,
+        directories: &Directories,
+    ) -> Result<Self, FilesError> {
+        let kept = compression.as_ref().map_or(0, |it| it.cache);
+        let kept = if config.cache_entries == 0 { 0 } else { kept };
         let page = |key, page: &Option<String>| {
             let page = page.as_ref();
             page.map(|page| page_path(key, page)).transpose()
         };
         Ok(Self {
-            tree: Arc::new(Tree::open(root, config)?),
+            tree: Arc::new(Tree::open(root, config, compression.clone(), directories)?),
             cache: Cache::new(config.cache_entries, config.revalidate),
             fallback: page("fallback", &config.fallback)?,
             not_found: page("not_found", &config.not_found)?,
+            compression,
+            shelf: Shelf::new(kept),
             started: Instant::now(),
         })
     }
@@ -90,25 +123,81 @@ impl Files {
             Method::OPTIONS => return allow(StatusCode::NO_CONTENT),
             _ => return allow(StatusCode::METHOD_NOT_ALLOWED),
         }
-        match self.find(path).await {
-            Ok(Found::File(file)) => send(file.select(&request.headers), request),
-            Ok(Found::Unslashed) => add_slash(request.uri.path(), request.uri.query()),
+        let mut response = match self.find(path).await {
+            Ok(Found::File(file)) => return self.send(&file, path, request).await,
+            Ok(Found::Unslashed) => return add_slash(request.uri.path(), request.uri.query()),
             Ok(Found::Directory(target, directory)) => self.list(target, directory).await,
             Err(error) => match self.fallback(&error).await {
-                Some(file) => send(file.select(&request.headers), request),
+                Some((file, path)) => return self.send(&file, path, request).await,
                 None => self.refuse(&error).await,
             },
+        };
+        let plan = |it: &Arc<Compression>| it.plan(&request.method, &request.headers);
+        if let Some(plan) = self.compression.as_ref().and_then(plan) {
+            plan.apply(&mut response);
+        }
+        response
+    }
+
+    /// Sends the representation of a file that suits the client.
+    async fn send(&self, file: &Arc<Resource>, path: &str, request: &Parts) -> Response<Body> {
+        match file.select(&request.headers) {
+            Choice::Ready(chosen) => self.send_chosen(chosen, file.plain(), request),
+            Choice::ToMake(made, coding) => {
+                // Boxed, since it is seldom and larger than all else here.
+                let made = Box::pin(self.make(made, coding, file, path)).await;
+                let chosen = made.as_ref().unwrap_or(file.plain());
+                self.send_chosen(chosen, file.plain(), request)
+            }
         }
     }
 
-    /// The file that is sent in place of one that is not there.
-    async fn fallback(&self, error: &FindError) -> Option<Arc<Resource>> {
+    /// Makes a coding of a file, for which others may lose theirs.
+    async fn make(
+        &self,
+        made: &Made,
+        coding: Coding,
+        file: &Arc<Resource>,
+        path: &str,
+    ) -> Option<Arc<Representation>> {
+        let coded = made.make(coding, file, &self.shelf).await;
+        for evicted in self.shelf.add(path, file) {
+            self.cache.remove(&evicted);
+        }
+        coded
+    }
+
+    /// Sends a file. One that is coded meanwhile is sent plain if there is no memory for that.
+    fn send_chosen(
+        &self,
+        chosen: &Representation,
+        plain: &Representation,
+        request: &Parts,
+    ) -> Response<Body> {
+        let coding = chosen.coding.filter(|_| chosen.is_coded_later);
+        let (Some(compression), Some(coding)) = (&self.compression, coding) else {
+            return send(chosen, request);
+        };
+        let settings = compression.settings(coding);
+        let Some(lease) = compression.lease(settings, Some(plain.len)) else {
+            return send(plain, request);
+        };
+        let response = send(chosen, request);
+        match (response.status(), &request.method) {
+            (StatusCode::OK, &Method::HEAD) => response.map(|_| Body::empty()),
+            (StatusCode::OK, _) => response.map(|body| compress::encode(body, settings, lease)),
+            _ => response,
+        }
+    }
+
+    /// The file that is sent in place of one that is not there, and its path.
+    async fn fallback(&self, error: &FindError) -> Option<(Arc<Resource>, &str)> {
         let path = self.fallback.as_ref()?;
         if error.status() != StatusCode::NOT_FOUND {
             return None;
         }
         match self.find(path).await {
-            Ok(Found::File(file)) => Some(file),
+            Ok(Found::File(file)) => Some((file, path)),
             _ => None,
         }
     }
@@ -122,7 +211,10 @@ impl Files {
         if conditional::is_conditional(headers) {
             return None;
         }
-        WholeFile::new(file.select(headers))
+        match file.select(headers) {
+            Choice::Ready(chosen) => WholeFile::new(chosen),
+            Choice::ToMake(..) => None,
+        }
     }
 
     /// The time since the start, in milliseconds.
@@ -143,7 +235,12 @@ impl Files {
         }
         match (&found, known) {
             (Ok(Found::File(file)), Some(known)) if Arc::ptr_eq(file, &known) => {}
-            (Ok(Found::File(file)), _) => self.cache.insert(path, Arc::clone(file), now_ms),
+            (Ok(Found::File(file)), Some(_)) => self.cache.insert(path, Arc::clone(file), now_ms),
+            // Requests at once share a file, and so its codings.
+            (Ok(Found::File(file)), None) => {
+                let shared = self.cache.insert_first(path, Arc::clone(file), now_ms);
+                return Ok(Found::File(shared));
+            }
             // Descriptors or memory ran out: the value of a moment ago will do.
             (Err(error), Some(known)) if error.status().is_server_error() => {
                 return Ok(Found::File(known));
@@ -201,86 +298,6 @@ impl Files {
     }
 }
 
-/// Sends a file or a part of it, or answers that the client has it already.
-fn send(file: &Representation, request: &Parts) -> Response<Body> {
-    if !conditional::is_conditional(&request.headers) {
-        return whole(file);
-    }
-    match conditional::evaluate(&request.headers, file) {
-        Outcome::Failed => return status_response(StatusCode::PRECONDITION_FAILED),
-        Outcome::NotModified => return not_modified(file),
-        Outcome::Send => {}
-    }
-    // §14.2: ranges are defined for GET alone.
-    if request.method != Method::GET || !conditional::range_holds(&request.headers, file) {
-        return whole(file);
-    }
-    match Ranges::of(&request.headers, file.len) {
-        Ranges::Whole => whole(file),
-        Ranges::Unsatisfiable => unsatisfiable(file.len),
-        Ranges::Parts(parts) => match <[Range<u64>; 1]>::try_from(parts) {
-            Ok([part]) => one_part(file, part),
-            Err(parts) => several_parts(file, parts),
-        },
-    }
-}
-
-fn whole(file: &Representation) -> Response<Body> {
-    let mut response = Response::new(file.body());
-    *response.headers_mut() = file.headers.clone();
-    response
-}
-
-/// Makes a 304 with the headers of the 200 that caches need (§15.4.5).
-fn not_modified(file: &Representation) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    for name in [
-        header::ETAG,
-        header::LAST_MODIFIED,
-        header::CACHE_CONTROL,
-        header::VARY,
-    ] {
-        copy_header(&file.headers, response.headers_mut(), name);
-    }
-    response
-}
-
-fn one_part(file: &Representation, part: Range<u64>) -> Response<Body> {
-    let mut response = whole(file);
-    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_LENGTH, (part.end - part.start).into());
-    insert_text(
-        headers,
-        header::CONTENT_RANGE,
-        range::content_range(&part, file.len),
-    );
-    *response.body_mut() = range::part_body(&file.source, part);
-    response
-}
-
-fn several_parts(file: &Representation, parts: Vec<Range<u64>>) -> Response<Body> {
-    let mut response = whole(file);
-    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-    let (body, content_type) = Multipart::new(file, parts);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_LENGTH, body.remaining().into());
-    headers.insert(header::CONTENT_TYPE, content_type);
-    *response.body_mut() = Body::boxed(body);
-    response
-}
-
-fn unsatisfiable(len: u64) -> Response<Body> {
-    let mut response = status_response(StatusCode::RANGE_NOT_SATISFIABLE);
-    insert_text(
-        response.headers_mut(),
-        header::CONTENT_RANGE,
-        format!("bytes */{len}"),
-    );
-    response
-}
-
 /// Returns the request path of a configured page.
 fn page_path(key: &'static str, page: &str) -> Result<String, FilesError> {
     let path = format!("/{}", path::encode_path(page.trim_start_matches('/')));
@@ -290,64 +307,6 @@ fn page_path(key: &'static str, page: &str) -> Result<String, FilesError> {
             key,
             path: page.to_owned(),
         }),
-    }
-}
-
-fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
-    let mut response = Response::new(page.body());
-    *response.status_mut() = status;
-    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH] {
-        copy_header(&page.headers, response.headers_mut(), name);
-    }
-    response
-}
-
-/// Redirects to the directory's path with its slash, so that relative links in it work. The address is
-/// relative: it is right also where the client's path is another, and names no other host.
-pub(crate) fn add_slash(path: &str, query: Option<&str>) -> Response<Body> {
-    let mut response = status_response(StatusCode::MOVED_PERMANENTLY);
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let name = crate::routes::normal(name).unwrap_or_default();
-    let location = match query {
-        Some(query) => format!("./{name}/?{query}"),
-        None => format!("./{name}/"),
-    };
-    insert_text(response.headers_mut(), header::LOCATION, location);
-    response
-}
-
-fn allow(status: StatusCode) -> Response<Body> {
-    let mut response = if status == StatusCode::NO_CONTENT {
-        Response::new(Body::empty())
-    } else {
-        status_response(status)
-    };
-    *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::ALLOW,
-        HeaderValue::from_static("GET, HEAD, OPTIONS"),
-    );
-    response
-}
-
-fn failed(status: StatusCode, error: &dyn std::error::Error) -> Response<Body> {
-    let mut response = status_response(status);
-    response
-        .extensions_mut()
-        .insert(ErrorReason::from_error(error));
-    response
-}
-
-fn copy_header(from: &HeaderMap, to: &mut HeaderMap, name: HeaderName) {
-    if let Some(value) = from.get(&name) {
-        to.insert(name, value.clone());
-    }
-}
-
-/// Inserts a value of digits and ASCII words, which is always a valid one.
-fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
-        headers.insert(name, value);
     }
 }
 
@@ -364,11 +323,31 @@ pub enum FilesError {
         #[source]
         source: io::Error,
     },
+    /// An entry of `trusted_roots` can't be used.
+    #[error("`trusted_roots`: `{}`", path.display())]
+    TrustedRoot {
+        /// The entry.
+        path: PathBuf,
+        /// The kernel's error.
+        #[source]
+        source: io::Error,
+    },
+    /// `trusted_roots` does not fit to `symlinks`.
+    #[error(
+        "`trusted_roots` is only for `symlinks = \"beneath\"`: the other values follow all links, or none"
+    )]
+    Trust,
     /// An entry of `index` is no file's name within a directory.
     #[error("`index`: `{name}` is not a plain file name")]
     Index {
         /// The entry of `index`.
         name: String,
+    },
+    /// An entry of `extensions` can't be added to a path.
+    #[error("`extensions`: `{extension}` is no extension such as `.html`")]
+    Extension {
+        /// The entry of `extensions`.
+        extension: String,
     },
     /// The setting `fallback` or `not_found` names no file that is served.
     #[error("`{key}`: `{path}` is no path of a file below the root, or a hidden one")]

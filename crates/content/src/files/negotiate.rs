@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 use serde::Deserialize;
 
-/// A content coding of precompressed siblings.
+/// A content coding (RFC 9110 §8.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coding {
@@ -16,6 +16,14 @@ pub enum Coding {
 }
 
 impl Coding {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Br, Self::Zstd, Self::Gzip];
+
+    /// The position in [`Coding::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The extension of a sibling, after the file's own.
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -46,46 +54,73 @@ impl Coding {
     }
 }
 
-/// Chooses the best of the available codings; `None` stands for the plain file.
+/// Chooses the best of the available codings; `None` stands for the plain content.
 ///
 /// The highest weight wins, and among equals the order of `available`. A coding that the client
-/// lists beats the plain file unless that has an explicit higher weight.
+/// lists beats the plain content unless that has an explicit higher weight.
 ///
-/// Without any acceptable coding the plain file is sent, even against `identity;q=0`. RFC 9110
+/// Without any acceptable coding the plain content is sent, even against `identity;q=0`. RFC 9110
 /// §12.1 lets a server disregard the field, and a client can do more with the content than with a
 /// 406.
-pub(super) fn choose(
+pub(crate) fn choose(
     headers: &HeaderMap,
     available: impl Iterator<Item = Coding>,
 ) -> Option<Coding> {
-    let fields = headers.get_all(header::ACCEPT_ENCODING);
+    let accepted = Accepted::of(headers);
     let mut best: Option<(Weight, Coding)> = None;
     for coding in available {
-        let listed = weight(fields.iter(), |name| coding.is_named(name));
-        let quality = listed.or_else(|| weight(fields.iter(), |name| name == "*"));
-        let quality = quality.unwrap_or(Weight(0));
+        let quality = accepted.weight(coding);
         if quality > best.map_or(Weight(0), |(highest, _)| highest) {
             best = Some((quality, coding));
         }
     }
     let (quality, coding) = best?;
-    let plain = weight(fields.iter(), |name| name.eq_ignore_ascii_case("identity"));
-    (quality >= plain.unwrap_or(Weight(0))).then_some(coding)
+    (quality >= accepted.plain.unwrap_or(Weight(0))).then_some(coding)
 }
 
-/// The highest weight that the fields give a coding; `None` if they do not list it.
-fn weight<'a>(
-    fields: impl Iterator<Item = &'a HeaderValue>,
-    is_named: impl Fn(&str) -> bool,
-) -> Option<Weight> {
-    fields
-        .filter_map(|field| field.to_str().ok())
-        .flat_map(|field| field.split(','))
-        .filter_map(|item| {
-            let mut parts = item.split(';').map(str::trim);
-            is_named(parts.next()?).then(|| Weight::of_parameters(parts))
-        })
-        .max()
+/// The weights that a client gives, the highest of those for a name; `None` for those that it does not
+/// list.
+#[derive(Default)]
+struct Accepted {
+    /// By [`Coding::index`].
+    codings: [Option<Weight>; Coding::ALL.len()],
+    /// Of all that are not listed.
+    others: Option<Weight>,
+    plain: Option<Weight>,
+}
+
+impl Accepted {
+    /// Reads the fields once, since that is most of the work for a file in memory.
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepted = Self::default();
+        let fields = headers.get_all(header::ACCEPT_ENCODING).iter();
+        let items = fields
+            .filter_map(|field| field.to_str().ok())
+            .flat_map(|field| field.split(','));
+        for item in items {
+            let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
+            if let Some(weight) = accepted.of_name(name.trim()) {
+                let given = Weight::of_parameters(parameters.split(';').map(str::trim));
+                *weight = (*weight).max(Some(given));
+            }
+        }
+        accepted
+    }
+
+    fn of_name(&mut self, name: &str) -> Option<&mut Option<Weight>> {
+        let coding = Coding::ALL.iter().find(|coding| coding.is_named(name));
+        match coding {
+            Some(coding) => Some(&mut self.codings[coding.index()]),
+            None if name == "*" => Some(&mut self.others),
+            None if name.eq_ignore_ascii_case("identity") => Some(&mut self.plain),
+            None => None,
+        }
+    }
+
+    fn weight(&self, coding: Coding) -> Weight {
+        let listed = self.codings[coding.index()];
+        listed.or(self.others).unwrap_or(Weight(0))
+    }
 }
 
 /// A quality value in thousandths (RFC 9110 §12.4.2).

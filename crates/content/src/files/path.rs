@@ -53,6 +53,11 @@ impl Target {
         self.is_directory
     }
 
+    /// Whether it names the root itself.
+    pub(super) const fn is_root(&self) -> bool {
+        self.relative.is_empty()
+    }
+
     /// The path below the root, `.` for the root itself.
     pub(super) fn as_path(&self) -> &Path {
         if self.relative.is_empty() {

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::{Frame, SizeHint};
 
-use super::representation::{Representation, Source};
+use super::representation::Source;
 use super::stream::{FileStream, ReadError};
 use crate::Body;
 
 /// The request of a `Range` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ranges {
+pub(crate) enum Ranges {
     /// The whole content: there is no field, or it is unknown, malformed or not worth it.
     Whole,
     /// At least one part. No part is empty, and all are within the content.
@@ -31,7 +31,7 @@ impl Ranges {
     ///
     /// §14.2 lets a server ignore the field. This one does so for several fields, for many or
     /// overlapping parts, and for empty content, since `Content-Range` can name no part of that.
-    pub(super) fn of(headers: &HeaderMap, len: u64) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, len: u64) -> Self {
         let mut fields = headers.get_all(header::RANGE).iter();
         let (Some(field), None) = (fields.next(), fields.next()) else {
             return Self::Whole;
@@ -111,13 +111,13 @@ fn position(digits: &str) -> Option<u64> {
 }
 
 /// The `Content-Range` of a part.
-pub(super) fn content_range(part: &Range<u64>, len: u64) -> String {
+pub(crate) fn content_range(part: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", part.start, part.end - 1)
 }
 
 /// A `multipart/byteranges` body (§14.6).
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub(crate) struct Multipart {
     source: Source,
     pieces: VecDeque<Piece>,
     remaining: u64,
@@ -131,16 +131,33 @@ enum Piece {
 }
 
 impl Multipart {
-    /// Makes the body, and the `Content-Type` that names its boundary.
-    pub(super) fn new(file: &Representation, parts: Vec<Range<u64>>) -> (Self, HeaderValue) {
-        let boundary = boundary(&file.etag);
-        let content_type = file.headers.get(header::CONTENT_TYPE);
+    /// Makes the body from parts of content in memory, as [`Multipart::new`].
+    pub(crate) fn of_memory(
+        content: &Bytes,
+        etag: Option<&HeaderValue>,
+        content_type: Option<&HeaderValue>,
+        parts: Vec<Range<u64>>,
+    ) -> (Self, HeaderValue) {
+        let source = Source::Memory(content.clone());
+        Self::new(source, content.len() as u64, etag, content_type, parts)
+    }
+
+    /// Makes the body from parts of content of `len` bytes, and the `Content-Type` that names its
+    /// boundary.
+    pub(super) fn new(
+        source: Source,
+        len: u64,
+        etag: Option<&HeaderValue>,
+        content_type: Option<&HeaderValue>,
+        parts: Vec<Range<u64>>,
+    ) -> (Self, HeaderValue) {
+        let boundary = boundary(etag);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
         let mut pieces = VecDeque::with_capacity(2 * parts.len() + 1);
         for part in parts {
             let mut head = format!("\r\n--{boundary}\r\ncontent-type: ").into_bytes();
             head.extend_from_slice(content_type);
-            let content_range = content_range(&part, file.len);
+            let content_range = content_range(&part, len);
             head.extend_from_slice(
                 format!("\r\ncontent-range: {content_range}\r\n\r\n").as_bytes(),
             );
@@ -150,7 +167,7 @@ impl Multipart {
         pieces.push_back(Piece::Text(format!("\r\n--{boundary}--\r\n").into()));
         let remaining = pieces.iter().map(Piece::len).sum();
         let body = Self {
-            source: file.source.clone(),
+            source,
             pieces,
             remaining,
             current: None,
@@ -161,7 +178,7 @@ impl Multipart {
         (body, value)
     }
 
-    pub(super) const fn remaining(&self) -> u64 {
+    pub(crate) const fn remaining(&self) -> u64 {
         self.remaining
     }
 }
@@ -237,10 +254,11 @@ fn slice(bytes: &Bytes, part: &Range<u64>) -> Bytes {
 
 /// Makes a boundary that authors of files cannot know beforehand. Repeated requests to one process
 /// get the same.
-fn boundary(etag: &HeaderValue) -> String {
+fn boundary(etag: Option<&HeaderValue>) -> String {
+    let etag = etag.map_or(&b""[..], HeaderValue::as_bytes);
     static KEYS: LazyLock<[RandomState; 2]> =
         LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-    let [high, low] = KEYS.each_ref().map(|key| key.hash_one(etag.as_bytes()));
+    let [high, low] = KEYS.each_ref().map(|key| key.hash_one(etag));
     format!("{high:016x}{low:016x}")
 }
 

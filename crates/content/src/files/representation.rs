@@ -10,12 +10,14 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::conditional::Validators;
 use super::negotiate::Coding;
 use super::root::Wait;
 use super::rules::Rules;
 use super::stream::{FileStream, read_at};
 use super::whole::PreparedHeads;
 use crate::Body;
+use crate::compress::{self, Settings};
 
 /// A file under one content coding (RFC 9110 §3.2).
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Representation {
     pub(super) modified: SystemTime,
     pub(super) len: u64,
     pub(super) source: Source,
+    /// Whether the source has the plain content, which is coded as it is sent.
+    pub(super) is_coded_later: bool,
     /// The headers as the engines encode them.
     pub(super) prepared: PreparedHeads,
     varies: bool,
@@ -65,7 +69,7 @@ impl Representation {
     ) -> Result<Self, Errno> {
         let stamp = Stamp::of(&open.stat);
         let now = SystemTime::now();
-        let etag = stamp.etag(open.coding);
+        let etag = stamp.etag(open.coding, None);
         let modified = stamp.modified().min(now);
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(header::CONTENT_TYPE, rules.content_type(path));
@@ -89,6 +93,7 @@ impl Representation {
             modified,
             len: stamp.len,
             source: Source::of(open.file, stamp.len, rules.small_body, wait)?,
+            is_coded_later: false,
             prepared: PreparedHeads::default(),
             varies,
             stamp,
@@ -96,15 +101,67 @@ impl Representation {
         })
     }
 
+    /// The same file under a coding, of which this is the content. The level is part of its tag: another
+    /// one makes other bytes.
+    pub(super) fn coded(&self, settings: Settings, content: Bytes) -> Self {
+        let Settings { coding, level } = settings;
+        let etag = self.stamp.etag(Some(coding), Some(level));
+        let mut headers = self.headers.clone();
+        headers.insert(header::CONTENT_ENCODING, coding.header_value());
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(content.len()));
+        headers.insert(header::ETAG, etag.clone());
+        Self {
+            headers,
+            etag,
+            len: content.len() as u64,
+            source: Source::Memory(content),
+            ..self.under(coding)
+        }
+    }
+
+    /// The same file under a coding in which it is sent, and not kept.
+    pub(super) fn coded_later(&self, coding: Coding) -> Self {
+        let mut headers = self.headers.clone();
+        compress::rename(&mut headers, coding);
+        let etag = headers.get(header::ETAG).unwrap_or(&self.etag).clone();
+        Self {
+            headers,
+            etag,
+            is_coded_later: true,
+            ..self.under(coding)
+        }
+    }
+
+    /// This file with another coding's name.
+    fn under(&self, coding: Coding) -> Self {
+        Self {
+            headers: HeaderMap::new(),
+            coding: Some(coding),
+            etag: self.etag.clone(),
+            modified: self.modified,
+            len: self.len,
+            source: self.source.clone(),
+            is_coded_later: false,
+            prepared: PreparedHeads::default(),
+            varies: true,
+            stamp: self.stamp,
+            is_settled: self.is_settled,
+        }
+    }
+
     /// Whether the open file is the one that was loaded, unchanged.
     pub(super) fn is_of(&self, open: &OpenFile, varies: bool) -> bool {
         self.is_settled && self.varies == varies && self.stamp == Stamp::of(&open.stat)
     }
 
-    /// Whether `Last-Modified` is a strong validator (RFC 9110 §8.8.2.2). It is if the file had
-    /// rested for the granularity of its time stamps when it was loaded.
-    pub(super) const fn is_dated_strongly(&self) -> bool {
-        self.is_settled
+    /// `Last-Modified` is a strong one if the file had rested for the granularity of its time stamps when
+    /// it was loaded.
+    pub(super) const fn validators(&self) -> Validators<'_> {
+        Validators {
+            etag: Some(&self.etag),
+            modified: Some(self.modified),
+            is_dated_strongly: self.is_settled,
+        }
     }
 
     /// Makes a body of the whole content.
@@ -157,15 +214,18 @@ impl Stamp {
         }
     }
 
-    /// Makes a strong validator. Two codings of a file differ in it, and so do two states of it if
-    /// their time stamps differ.
-    fn etag(&self, coding: Option<Coding>) -> HeaderValue {
+    /// Makes a strong validator. Two codings of a file differ in it, two levels of one, and two states
+    /// of the file if their time stamps differ.
+    fn etag(&self, coding: Option<Coding>, level: Option<u8>) -> HeaderValue {
         let (seconds, nanos) = self.modified;
         let (len, inode) = (self.len, self.inode);
         let mut text = format!("\"{len:x}-{seconds:x}.{nanos:x}-{inode:x}");
         if let Some(coding) = coding {
             text.push('-');
             text.push_str(coding.name());
+        }
+        if let Some(level) = level {
+            text.push_str(&level.to_string());
         }
         text.push('"');
         HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("\"\""))
@@ -188,7 +248,7 @@ impl Stamp {
 }
 
 /// Formats a time for `Date` and `Last-Modified` (RFC 9110 §5.6.7).
-pub(super) fn http_date(time: SystemTime) -> HeaderValue {
+pub(crate) fn http_date(time: SystemTime) -> HeaderValue {
     HeaderValue::try_from(httpdate::fmt_http_date(time))
         .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
 }
@@ -253,8 +313,10 @@ mod tests {
 
     #[test]
     fn tags_distinguish_codings_and_dates_stay_in_range() {
-        assert_eq!(stamp(0).etag(None), "\"10-64.ff-2a\"");
-        assert_eq!(stamp(0).etag(Some(Coding::Br)), "\"10-64.ff-2a-br\"");
+        let br = Some(Coding::Br);
+        assert_eq!(stamp(0).etag(None, None), "\"10-64.ff-2a\"");
+        assert_eq!(stamp(0).etag(br, None), "\"10-64.ff-2a-br\"");
+        assert_eq!(stamp(0).etag(br, Some(5)), "\"10-64.ff-2a-br5\"");
         let cases = [
             (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (100, "Thu, 01 Jan 1970 00:01:40 GMT"),

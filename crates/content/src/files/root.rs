@@ -2,12 +2,15 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result, retry_on_intr};
 
 use super::config::Symlinks;
+use super::directories::Directories;
+use super::trust::Trust;
 
 /// Whether a lookup or a read may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +21,15 @@ pub(super) enum Wait {
     Allowed,
 }
 
-/// An open directory, above which no file can be opened.
+/// An open directory, above which no file can be opened, but for links that lead to trusted places.
 ///
 /// The directory is opened once. A directory that takes its place under the same name is seen after
 /// a reload of the configuration.
 #[derive(Debug)]
 pub(super) struct Root {
-    directory: OwnedFd,
+    directory: Arc<OwnedFd>,
     symlinks: Symlinks,
+    trust: Trust,
     lookup: Lookup,
 }
 
@@ -39,9 +43,8 @@ enum Lookup {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path, symlinks: Symlinks) -> Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, path, flags, Mode::empty())?;
+    pub(super) fn open(path: &Path, symlinks: Symlinks, directories: &Directories) -> Result<Self> {
+        let directory = directories.open(path)?;
         let lookup = Lookup::probe(&directory)?;
         if lookup == Lookup::Walk && symlinks == Symlinks::Beneath {
             tracing::warn!("the kernel has no openat2: symbolic links are not followed");
@@ -49,8 +52,14 @@ impl Root {
         Ok(Self {
             directory,
             symlinks,
+            trust: Trust::Nothing,
             lookup,
         })
+    }
+
+    /// Follows links to these places, too.
+    pub(super) fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
     }
 
     /// Opens a path below the root for reading.
@@ -58,9 +67,20 @@ impl Root {
     /// Opening never waits for the other end of a pipe.
     ///
     /// # Errors
-    /// `EXDEV` or `ELOOP` for a path that leaves the root or has a link that is not followed.
+    /// `EXDEV` or `ELOOP` for a path that leaves the root and trusted places, or has a link that is not
+    /// followed.
     /// `EAGAIN` if the lookup would have to wait.
     pub(super) fn open_beneath(&self, path: &Path, wait: Wait) -> Result<OwnedFd> {
+        let opened = self.look_up(path, wait);
+        match (opened, wait) {
+            (opened, _) if self.trust == Trust::Nothing => opened,
+            (Err(Errno::XDEV), Wait::Never) => Err(Errno::AGAIN),
+            (Err(Errno::XDEV), Wait::Allowed) => self.trust.open(&self.directory, path, READ),
+            (opened, _) => opened,
+        }
+    }
+
+    fn look_up(&self, path: &Path, wait: Wait) -> Result<OwnedFd> {
         match self.lookup {
             Lookup::Openat2 { has_cached } => {
                 let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -147,9 +167,14 @@ const READ: OFlags = OFlags::RDONLY
 
 #[cfg(test)]
 mod tests {
+    use super::super::FilesConfig;
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    fn opened(path: &Path, symlinks: Symlinks) -> Result<Root> {
+        Root::open(path, symlinks, &Directories::default())
+    }
 
     /// A root with a file, links in and out of it, and a secret beside it.
     fn tree() -> tempfile::TempDir {
@@ -232,9 +257,9 @@ mod tests {
                 Err(Errno::NOENT),
             ),
         ];
-        let beneath = Root::open(&path, Symlinks::Beneath).unwrap();
-        let never = Root::open(&path, Symlinks::Never).unwrap();
-        let mut walk = Root::open(&path, Symlinks::Beneath).unwrap();
+        let beneath = opened(&path, Symlinks::Beneath).unwrap();
+        let never = opened(&path, Symlinks::Never).unwrap();
+        let mut walk = opened(&path, Symlinks::Beneath).unwrap();
         walk.lookup = Lookup::Walk;
         for (name, want_beneath, want_never, want_walk) in cases {
             let open = |root: &Root| root.open_beneath(Path::new(name), Wait::Allowed).map(drop);
@@ -245,9 +270,71 @@ mod tests {
     }
 
     #[test]
+    fn links_lead_to_trusted_places() {
+        let outer = tree();
+        let (path, beside) = (outer.path().join("root"), outer.path().join("beside"));
+        fs::create_dir(&beside).unwrap();
+        fs::write(beside.join("file"), "beside").unwrap();
+        symlink("../beside", path.join("trusted")).unwrap();
+        symlink(beside.join("file"), path.join("trusted-file")).unwrap();
+        symlink(path.join("file"), path.join("back")).unwrap();
+        symlink("../secret", beside.join("further")).unwrap();
+        fs::create_dir(outer.path().join("beside-not")).unwrap();
+        fs::write(outer.path().join("beside-not/file"), "not").unwrap();
+        symlink("../beside-not", path.join("prefix")).unwrap();
+        let config = |symlinks, trusted_roots: &[&Path]| FilesConfig {
+            symlinks,
+            trusted_roots: trusted_roots
+                .iter()
+                .map(|path| path.to_path_buf())
+                .collect(),
+            ..FilesConfig::default()
+        };
+        let open = |config: FilesConfig| {
+            let trust = Trust::new(&path, &config).unwrap();
+            opened(&path, config.symlinks).unwrap().trusting(trust)
+        };
+        let trusting = open(config(Symlinks::Beneath, &[&beside]));
+        let following = open(config(Symlinks::Follow, &[]));
+        let refused = Some(Errno::XDEV);
+        // name, trusting `beside`, following all
+        let cases = [
+            ("file", None, None),
+            ("dir/deep/up", None, None),
+            ("trusted/file", None, None),
+            ("trusted-file", None, None),
+            ("back", None, None),
+            ("trusted/further", refused, None),
+            ("prefix/file", refused, None),
+            ("absolute", refused, None),
+            ("outdir/secret", refused, None),
+            ("../secret", refused, refused),
+            ("dir/../../secret", refused, refused),
+            ("/etc/passwd", refused, refused),
+            ("loop", Some(Errno::LOOP), Some(Errno::LOOP)),
+        ];
+        for (name, want_trusting, want_following) in cases {
+            let open = |root: &Root| root.open_beneath(Path::new(name), Wait::Allowed).err();
+            assert_eq!(open(&trusting), want_trusting, "{name}, trusting");
+            assert_eq!(open(&following), want_following, "{name}, following");
+        }
+        let outside = Path::new("trusted/file");
+        let waiting = trusting.open_beneath(outside, Wait::Never).err();
+        assert_eq!(waiting, Some(Errno::AGAIN));
+        let wrong = Trust::new(&path, &config(Symlinks::Never, &[&beside])).unwrap_err();
+        assert!(
+            wrong.to_string().starts_with("`trusted_roots` is only for"),
+            "{wrong}"
+        );
+        let absent = Trust::new(&path, &config(Symlinks::Beneath, &[Path::new("/absent")]));
+        let absent = absent.unwrap_err().to_string();
+        assert_eq!(absent, "`trusted_roots`: `/absent`");
+    }
+
+    #[test]
     fn a_lookup_that_must_not_wait_uses_memory_alone() {
         let outer = tree();
-        let root = Root::open(&outer.path().join("root"), Symlinks::Beneath).unwrap();
+        let root = opened(&outer.path().join("root"), Symlinks::Beneath).unwrap();
         let path = Path::new("dir/deep/file");
         root.open_beneath(path, Wait::Allowed).unwrap();
         root.open_beneath(path, Wait::Never).unwrap();
@@ -263,8 +350,8 @@ mod tests {
     fn opening_a_pipe_does_not_wait_for_its_writer() {
         let outer = tree();
         let path = outer.path().join("root");
-        rustix::fs::mkfifoat(CWD, path.join("pipe"), Mode::RUSR).unwrap();
-        let root = Root::open(&path, Symlinks::Beneath).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path.join("pipe"), Mode::RUSR).unwrap();
+        let root = opened(&path, Symlinks::Beneath).unwrap();
         root.open_beneath(Path::new("pipe"), Wait::Allowed).unwrap();
     }
 }

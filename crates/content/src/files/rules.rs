@@ -11,10 +11,39 @@ use super::config::{CacheRule, FilesConfig};
 use super::media_type;
 use crate::globs::path_glob;
 
+/// Media types by extension: those of the configuration, and then the built-in ones.
+#[derive(Debug)]
+pub(crate) struct MediaTypes(BTreeMap<String, HeaderValue>);
+
+impl MediaTypes {
+    /// Reads the types of a configuration (`files.types`).
+    ///
+    /// # Errors
+    /// If a type can't be a field's value.
+    pub(crate) fn new(types: &BTreeMap<String, String>) -> Result<Self, FilesError> {
+        let types = types.iter().map(|(extension, value)| {
+            let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+            Ok((extension, header_value("types", value)?))
+        });
+        Ok(Self(types.collect::<Result<_, FilesError>>()?))
+    }
+
+    /// The `Content-Type` of a file by its name. Of the built-in types, text that cannot name its own encoding
+    /// counts as UTF-8.
+    pub(crate) fn of_path(&self, path: &Path) -> HeaderValue {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let extension = extension.unwrap_or_default().to_ascii_lowercase();
+        match self.0.get(&extension) {
+            Some(value) => value.clone(),
+            None => media_type::content_type(&extension),
+        }
+    }
+}
+
 /// The settings that shape the headers of files.
 #[derive(Debug)]
 pub(super) struct Rules {
-    types: BTreeMap<String, HeaderValue>,
+    types: MediaTypes,
     cache_patterns: GlobSet,
     cache_values: Vec<HeaderValue>,
     /// Files up to this many bytes are kept in memory.
@@ -27,12 +56,8 @@ impl Rules {
         if small_body > MAX_SMALL_BODY {
             return Err(FilesError::SmallBody);
         }
-        let types = config.types.iter().map(|(extension, value)| {
-            let extension = extension.trim_start_matches('.').to_ascii_lowercase();
-            Ok((extension, header_value("types", value)?))
-        });
         Ok(Self {
-            types: types.collect::<Result<_, FilesError>>()?,
+            types: MediaTypes::new(&config.types)?,
             cache_patterns: patterns(&config.cache_control)?,
             cache_values: config
                 .cache_control
@@ -43,20 +68,9 @@ impl Rules {
         })
     }
 
-    /// The media type by the name's extension. Text that cannot name its own encoding counts as
-    /// UTF-8.
+    /// The media type by the name's extension.
     pub(super) fn content_type(&self, path: &Path) -> HeaderValue {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let extension = extension.unwrap_or_default().to_ascii_lowercase();
-        if let Some(value) = self.types.get(&extension) {
-            return value.clone();
-        }
-        let known = media_type::of_extension(&extension);
-        if !media_type::needs_charset(known) {
-            return HeaderValue::from_static(known);
-        }
-        HeaderValue::try_from(format!("{known}; charset=utf-8"))
-            .unwrap_or(HeaderValue::from_static(known))
+        self.types.of_path(path)
     }
 
     /// `Cache-Control` of the first rule that matches.

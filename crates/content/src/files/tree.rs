@@ -3,39 +3,63 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Errno;
 
 use super::FilesError;
+use super::coded::Made;
 use super::config::FilesConfig;
+use super::directories::Directories;
 use super::negotiate::{self, Coding};
 use super::path::{PathError, Target};
 use super::representation::{OpenFile, Representation};
 use super::root::{Root, Wait};
 use super::rules::Rules;
+use super::trust::Trust;
+use crate::compress::Compression;
 
 /// A file in all its codings.
 #[derive(Debug)]
 pub(super) struct Resource {
     plain: Arc<Representation>,
     coded: Vec<Arc<Representation>>,
+    /// Codings that are made on request; `None` if the file is not compressed.
+    pub(super) made: Option<Box<Made>>,
+}
+
+/// The representation that suits a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice<'a> {
+    /// It is there.
+    Ready(&'a Arc<Representation>),
+    /// It is still to be made.
+    ToMake(&'a Made, Coding),
 }
 
 impl Resource {
-    /// The representation that suits the client's `Accept-Encoding`.
-    pub(super) fn select(&self, headers: &HeaderMap) -> &Arc<Representation> {
-        if self.coded.is_empty() {
-            return &self.plain;
+    /// The representation that suits the client's `Accept-Encoding`. A file on disk goes before a coding
+    /// that is made.
+    pub(super) fn select(&self, headers: &HeaderMap) -> Choice<'_> {
+        if self.coded.is_empty() && self.made.is_none() {
+            return Choice::Ready(&self.plain);
         }
-        let available = self.coded.iter().filter_map(|coded| coded.coding);
-        let chosen = negotiate::choose(headers, available);
+        let on_disk = self.coded.iter().filter_map(|coded| coded.coding);
+        let made = self.made.iter().flat_map(|made| made.codings());
+        let chosen = negotiate::choose(headers, on_disk.chain(made));
         let coded = self.coded.iter().find(|coded| coded.coding == chosen);
-        coded.unwrap_or(&self.plain)
+        match (coded, &self.made, chosen) {
+            (Some(coded), ..) => Choice::Ready(coded),
+            (None, Some(made), Some(coding)) => match made.get(coding) {
+                Some(coded) => Choice::Ready(coded.unwrap_or(&self.plain)),
+                None => Choice::ToMake(made, coding),
+            },
+            _ => Choice::Ready(&self.plain),
+        }
     }
 
-    pub(super) fn plain(&self) -> &Representation {
+    pub(super) const fn plain(&self) -> &Arc<Representation> {
         &self.plain
     }
 
@@ -101,6 +125,17 @@ impl FindError {
         )
     }
 
+    /// Whether no file can have the name.
+    const fn is_too_long(&self) -> bool {
+        matches!(
+            self,
+            Self::Open {
+                source: Errno::NAMETOOLONG,
+                ..
+            }
+        )
+    }
+
     pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::Path(PathError::Malformed) => StatusCode::BAD_REQUEST,
@@ -125,26 +160,42 @@ pub(super) struct Tree {
     root: Root,
     rules: Rules,
     index: Vec<String>,
+    extensions: Vec<String>,
     precompressed: Vec<Coding>,
     lists: bool,
     pub(super) shows_hidden: bool,
+    compression: Option<Arc<Compression>>,
 }
 
 impl Tree {
-    pub(super) fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
+    pub(super) fn open(
+        root: &Path,
+        config: &FilesConfig,
+        compression: Option<Arc<Compression>>,
+        directories: &Directories,
+    ) -> Result<Self, FilesError> {
         if let Some(name) = config.index.iter().find(|name| !is_file_name(name)) {
             return Err(FilesError::Index { name: name.clone() });
         }
+        if let Some(extension) = config.extensions.iter().find(|it| !is_extension(it)) {
+            let extension = extension.clone();
+            return Err(FilesError::Extension { extension });
+        }
+        let failed = |source: Errno| FilesError::Root {
+            path: root.to_owned(),
+            source: source.into(),
+        };
+        // The directory goes first, since its error is the plainer one.
+        let opened = Root::open(root, config.symlinks, directories).map_err(failed)?;
         Ok(Self {
-            root: Root::open(root, config.symlinks).map_err(|source| FilesError::Root {
-                path: root.to_owned(),
-                source: source.into(),
-            })?,
+            root: opened.trusting(Trust::new(root, config)?),
             rules: Rules::new(config)?,
             index: config.index.clone(),
+            extensions: config.extensions.clone(),
             precompressed: config.precompressed.clone(),
             lists: config.listing,
             shows_hidden: config.hidden,
+            compression,
         })
     }
 
@@ -159,18 +210,50 @@ impl Tree {
         wait: Wait,
     ) -> Result<Found, FindError> {
         let target = Target::parse(path, self.shows_hidden)?;
-        let (file, stat) = self.open_path(target.as_path(), wait)?;
+        let (file, stat) = match self.open_path(target.as_path(), wait) {
+            Err(error) if error.is_plain_absence() => {
+                let extended = self.find_extended(&target, known, wait)?;
+                return extended.map(Found::File).ok_or(error);
+            }
+            opened => opened?,
+        };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if !target.is_directory() => self
                 .resource(target.as_path(), (file, stat), known, wait)
                 .map(Found::File),
-            FileType::Directory if !target.is_directory() => Ok(Found::Unslashed),
+            FileType::Directory if !target.is_directory() => {
+                let extended = self.find_extended(&target, known, wait)?;
+                Ok(extended.map_or(Found::Unslashed, Found::File))
+            }
             FileType::Directory => self.find_in(target, file, known, wait),
             FileType::RegularFile => Err(FindError::open(target.as_path(), Errno::NOTDIR)),
             _ => Err(FindError::Irregular {
                 path: target.as_path().to_owned(),
             }),
         }
+    }
+
+    /// Looks for the file of a path without its extension.
+    fn find_extended(
+        &self,
+        target: &Target,
+        known: Option<&Arc<Resource>>,
+        wait: Wait,
+    ) -> Result<Option<Arc<Resource>>, FindError> {
+        if target.is_directory() || target.is_root() {
+            return Ok(None);
+        }
+        for extension in &self.extensions {
+            let mut path = target.as_path().as_os_str().to_owned();
+            path.push(extension);
+            let path = Path::new(&path);
+            match self.open_regular(path, wait) {
+                Ok(file) => return self.resource(path, file, known, wait).map(Some),
+                Err(error) if error.is_plain_absence() || error.is_too_long() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Examines the regular file or directory of an entry in a listing.
@@ -213,7 +296,8 @@ impl Tree {
             coding: None,
         };
         let siblings = self.siblings(path, wait)?;
-        let varies = !siblings.is_empty();
+        let made = self.made(path, plain.stat.st_size);
+        let varies = made.is_some() || !siblings.is_empty();
         let load = |open: OpenFile| {
             let mut before = known.iter().flat_map(|known| known.representations());
             let same =
@@ -228,6 +312,7 @@ impl Tree {
         let resource = Resource {
             plain: load(plain)?,
             coded: siblings.into_iter().map(load).collect::<Result<_, _>>()?,
+            made,
         };
         if let Some(known) = known
             && known.coded.len() == resource.coded.len()
@@ -239,6 +324,21 @@ impl Tree {
             return Ok(Arc::clone(known));
         }
         Ok(Arc::new(resource))
+    }
+
+    /// The codings of a file that are made on request, before the first of them is.
+    fn made(&self, path: &Path, len: i64) -> Option<Box<Made>> {
+        let compression = self.compression.as_ref()?;
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, self.rules.content_type(path));
+        headers.extend(
+            self.rules
+                .cache_control(path)
+                .map(|value| (header::CACHE_CONTROL, value)),
+        );
+        let len = u64::try_from(len).ok();
+        let is_covered = compression.covers(&headers, len);
+        is_covered.then(|| Box::new(Made::new(Arc::clone(compression))))
     }
 
     /// Finds the precompressed files beside a file, in order of preference.
@@ -283,4 +383,9 @@ impl Tree {
 /// Whether a configured name is a single name, not a path.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
+}
+
+/// Whether a configured text can be the end of a file's name, and leaves room for a path before it.
+fn is_extension(text: &str) -> bool {
+    text.len() > 1 && text.len() <= 64 && text.starts_with('.') && !text.contains(['/', '\0'])
 }

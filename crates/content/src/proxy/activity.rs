@@ -28,6 +28,11 @@ impl Activity {
         })
     }
 
+    /// When the request began.
+    pub(super) const fn started(&self) -> Instant {
+        self.started
+    }
+
     pub(super) fn touch(&self) {
         let elapsed = self.started.elapsed().as_millis();
         let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);

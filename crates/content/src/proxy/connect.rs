@@ -1,24 +1,33 @@
 //! New connections to the upstream.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::{ProxyError, SendError};
 use super::http1::{Http1, Transport};
 use super::http2::Http2;
 use super::tls::Tls;
-use super::upstream::Upstream;
+use super::upstream::{Host, Place, Upstream};
 use crate::header_size::HeaderSize;
 
 /// Makes connections to one upstream.
 pub(super) struct Connector {
     pub(super) upstream: Upstream,
     pub(super) timeout: Duration,
-    tls: Option<Tls>,
+    way: Way,
     header_size: HeaderSize,
+}
+
+/// How an upstream is reached.
+enum Way {
+    Tcp(Host),
+    Tls(Host, Box<Tls>),
+    Socket(PathBuf),
 }
 
 /// Sends requests over one connection.
@@ -35,9 +44,16 @@ impl Connector {
         config: &ProxyConfig,
         header_size: HeaderSize,
     ) -> Result<Self, ProxyError> {
-        let tls = upstream.is_tls.then(|| Tls::new(&upstream, config));
+        let way = match upstream.place.clone() {
+            Place::Tcp(host) => Way::Tcp(host),
+            Place::Tls(host) => {
+                let tls = Tls::new(&upstream, &host.name, config)?;
+                Way::Tls(host, Box::new(tls))
+            }
+            Place::Socket(path) => Way::Socket(path),
+        };
         Ok(Self {
-            tls: tls.transpose()?,
+            way,
             timeout: config.connect_timeout,
             upstream,
             header_size,
@@ -47,42 +63,67 @@ impl Connector {
     /// Connects with the HTTP version by configuration and ALPN.
     pub(super) async fn connect(&self) -> Result<Sender, SendError> {
         let is_http2 = self.upstream.http == UpstreamHttp::Http2;
-        match &self.tls {
-            None if is_http2 => self.http2(self.tcp().await?).await,
-            None => Ok(self.http1(self.tcp().await?)),
-            Some(tls) => {
-                let connecting = tls.negotiating.connect(tls.name.clone(), self.tcp().await?);
+        let transport: Transport = match &self.way {
+            Way::Tcp(host) => self.tcp(host).await?.into(),
+            Way::Socket(path) => Transport::Socket(socket(path).await?),
+            Way::Tls(host, tls) => {
+                let connecting = tls
+                    .negotiating
+                    .connect(tls.name.clone(), self.tcp(host).await?);
                 let stream = connecting.await.map_err(SendError::Tls)?;
-                if is_http2 || stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    self.http2(stream).await
-                } else {
-                    Ok(self.http1(stream))
-                }
+                let is_chosen = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                return match is_http2 || is_chosen {
+                    true => self.http2(stream).await,
+                    false => Ok(Sender::Http1(self.http1(stream))),
+                };
             }
+        };
+        match is_http2 {
+            true => self.http2(transport).await,
+            false => Ok(Sender::Http1(self.http1(transport))),
         }
     }
 
     /// Connects with HTTP/1.1 in any case.
     pub(super) async fn connect_http1(&self) -> Result<Http1, SendError> {
-        let tcp = self.tcp().await?;
-        let Some(tls) = &self.tls else {
-            return Ok(Http1::new(tcp, self.header_size));
-        };
-        let connecting = tls.http1.connect(tls.name.clone(), tcp);
-        let stream = connecting.await.map_err(SendError::Tls)?;
-        Ok(Http1::new(stream, self.header_size))
+        Ok(match &self.way {
+            Way::Tcp(host) => self.http1(self.tcp(host).await?),
+            Way::Socket(path) => self.http1(Transport::Socket(socket(path).await?)),
+            Way::Tls(host, tls) => {
+                let connecting = tls.http1.connect(tls.name.clone(), self.tcp(host).await?);
+                self.http1(connecting.await.map_err(SendError::Tls)?)
+            }
+        })
     }
 
-    fn http1(&self, stream: impl Into<Transport>) -> Sender {
-        Sender::Http1(Http1::new(stream, self.header_size))
+    fn http1(&self, stream: impl Into<Transport>) -> Http1 {
+        Http1::new(stream, self.header_size)
     }
 
-    async fn tcp(&self) -> Result<TcpStream, SendError> {
-        let address = (&*self.upstream.host, self.upstream.port);
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(SendError::Connect)?;
-        stream.set_nodelay(true).map_err(SendError::Connect)?;
-        Ok(stream)
+    /// Connects to the first address of the host that takes a connection, in the order of the
+    /// system's resolver (RFC 6724). Each gets an even part of the time, so that one that does not
+    /// answer leaves some to the others.
+    async fn tcp(&self, host: &Host) -> Result<TcpStream, SendError> {
+        let addresses = tokio::net::lookup_host((&*host.name, host.port)).await;
+        let addresses: Vec<_> = addresses.map_err(SendError::Connect)?.collect();
+        let part = self.timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for (later, address) in (0..addresses.len()).rev().zip(addresses) {
+            let connecting = TcpStream::connect(address);
+            let connected = match later {
+                // The limit of the whole ends it.
+                0 => connecting.await,
+                _ => match tokio::time::timeout(part, connecting).await {
+                    Ok(connected) => connected,
+                    Err(elapsed) => Err(elapsed.into()),
+                },
+            };
+            match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error,
+            }
+        }
+        Err(SendError::Connect(failure))
     }
 
     async fn http2(
@@ -94,4 +135,8 @@ impl Connector {
             .map(Sender::Http2)
             .map_err(|error| SendError::Handshake(error.into()))
     }
+}
+
+async fn socket(path: &Path) -> Result<UnixStream, SendError> {
+    UnixStream::connect(path).await.map_err(SendError::Connect)
 }

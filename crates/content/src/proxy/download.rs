@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::activity::Activity;
 use super::error::BodyError;
+use super::group::Kept;
 use super::trailers;
 use super::{http1, http2};
 use crate::BoxError;
@@ -32,6 +33,7 @@ pub(super) struct Download {
     is_waiting: bool,
     /// An error that is reported at the next poll.
     failure: Option<BodyError>,
+    _turn: Kept,
 }
 
 impl Download {
@@ -40,6 +42,7 @@ impl Download {
         request: Arc<Activity>,
         rest: Option<AbortHandle>,
         limit: Duration,
+        turn: Kept,
     ) -> Self {
         Self {
             body,
@@ -49,6 +52,7 @@ impl Download {
             timer: None,
             is_waiting: false,
             failure: None,
+            _turn: turn,
         }
     }
 

@@ -24,6 +24,14 @@ pub enum ProxyError {
         /// The reason.
         problem: &'static str,
     },
+    /// A setting of `[proxy]` cannot be used.
+    #[error("reading the setting `proxy.{key}`: {problem}")]
+    Setting {
+        /// The setting.
+        key: &'static str,
+        /// The reason.
+        problem: &'static str,
+    },
     /// The file of certificate authorities cannot be read.
     #[error("reading certificate authorities from `{}`", path.display())]
     Ca {
@@ -42,7 +50,7 @@ pub enum ProxyError {
     /// TLS cannot be set up for this host.
     #[error("setting up TLS towards `{host}`")]
     Tls {
-        /// Host of the upstream's URL.
+        /// The setting `tls_server_name`, or the host of the upstream's URL.
         host: String,
         /// The cause, from rustls.
         #[source]
@@ -75,6 +83,10 @@ pub(super) enum SendError {
     Malformed(#[source] ExchangeError),
     #[error("reading the response: it has a transfer coding other than chunked")]
     TransferCoding,
+    #[error("answering: the status is {0}")]
+    Status(StatusCode),
+    #[error("making the target of the request")]
+    Target(#[source] http::uri::InvalidUriParts),
 }
 
 impl SendError {
@@ -92,6 +104,11 @@ impl SendError {
             ExchangeError::Http2(http2) if is_malformed(http2) => Self::Malformed(error),
             _ => Self::Exchange(error),
         }
+    }
+
+    /// Whether the client's own request ended early, so that the upstream could not answer.
+    pub(super) fn is_of_client(&self) -> bool {
+        self.status().is_client_error()
     }
 
     pub(super) fn status(&self) -> StatusCode {

@@ -45,6 +45,24 @@ fn remove_named(headers: &mut HeaderMap) {
     }
 }
 
+/// Removes the fields that `Connection` names, and their names from it. Fields of these names that the server
+/// adds then go on to the upstream. An upgrade and trailers stay named.
+pub(crate) fn settle_connection(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::CONNECTION) {
+        return;
+    }
+    let named = elements(headers, &header::CONNECTION).filter_map(|name| name.parse().ok());
+    let (kept, named): (Vec<HeaderName>, Vec<_>) =
+        named.partition(|name| matches!(*name, header::UPGRADE | header::TE));
+    headers.remove(header::CONNECTION);
+    for name in named {
+        headers.remove(name);
+    }
+    for name in kept {
+        headers.append(header::CONNECTION, HeaderValue::from(name));
+    }
+}
+
 /// Removes those of `fields` that are there.
 pub(super) fn remove(headers: &mut HeaderMap, special: Special, fields: &[(Special, HeaderName)]) {
     for (field, name) in fields {
@@ -101,15 +119,16 @@ pub(super) fn requested_host(request: &Parts) -> Result<Option<Authority>, Inval
 #[error("reading the request's Host: it is not one host")]
 pub(super) struct InvalidHost;
 
-/// Prepares a client's request for the upstream, except for its target and `Host`.
+/// Prepares a client's request for the upstream, except for its target and `Host`. `sends_via` says whether the
+/// proxy names itself in `Via` (RFC 9110 §7.6.3).
 ///
-/// Returns the description of the client. If the request has one already, it is added to that
-/// instead.
+/// Returns the description of who has sent the request. If a trusted proxy has, and the request has
+/// a description already, it is added to that instead.
 pub(super) fn prepare_request(
     request: &mut Parts,
     host: Option<&Authority>,
     peer: &Peer,
-    trusts_forwarded: bool,
+    sends_via: bool,
 ) -> Option<Description> {
     let headers = &mut request.headers;
     let special = Special::of(headers);
@@ -122,11 +141,11 @@ pub(super) fn prepare_request(
         join_cookies(headers);
     }
     let mut described = Special::VIA;
-    match trusts_forwarded {
+    match peer.via.is_some() {
         true => described = described.and(Special::FORWARDED),
         false => remove(headers, special, &FORWARDED),
     }
-    let description = Description::new(peer, host);
+    let description = Description::new(peer, host, sends_via);
     if special.has_any(described) {
         description.add_to(headers);
         return None;
@@ -165,7 +184,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Adds an element to a list, in one field with the elements that are there.
-pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: HeaderValue) {
+pub(crate) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: HeaderValue) {
     if !headers.contains_key(name) {
         headers.insert(name.clone(), element);
         return;
@@ -186,7 +205,7 @@ fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 }
 
 /// Elements of a list, without their parameters.
-pub(super) fn elements<'a>(
+pub(crate) fn elements<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
 ) -> impl Iterator<Item = &'a str> {
@@ -205,6 +224,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::{Scheme, Via};
 
     type Fields<'a> = &'a [(&'static str, &'a str)];
 
@@ -220,20 +240,36 @@ mod tests {
         headers
     }
 
-    fn peer(remote: &str) -> Peer {
+    /// A client at `remote`, or one whose request a trusted proxy has sent from there.
+    fn peer(remote: &str, is_trusted: bool) -> Peer {
+        let address = remote.parse().unwrap();
+        let client = match is_trusted {
+            true => [203, 0, 113, 9].into(),
+            false => address,
+        };
         Peer {
-            remote: SocketAddr::new(remote.parse().unwrap(), 1),
+            remote: SocketAddr::new(client, 1),
             local: SocketAddr::from(([192, 0, 2, 2], 443)),
             version: Version::H2,
+            tls: None,
             server_name: None,
+            scheme: Scheme::Https,
+            via: is_trusted.then_some(Via {
+                address,
+                scheme: Scheme::Https,
+            }),
         }
     }
 
-    fn prepared(fields: Fields<'_>, remote: &str, trusts: bool) -> HeaderMap {
+    fn prepared(fields: Fields<'_>, remote: &str, is_trusted: bool) -> HeaderMap {
+        prepared_for(fields, &peer(remote, is_trusted), true)
+    }
+
+    fn prepared_for(fields: Fields<'_>, peer: &Peer, sends_via: bool) -> HeaderMap {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.headers = headers(fields);
         let host = Authority::from_static("a.example:8443");
-        let description = prepare_request(&mut parts, Some(&host), &peer(remote), trusts);
+        let description = prepare_request(&mut parts, Some(&host), peer, sends_via);
         if let Some(description) = description {
             description.add_to(&mut parts.headers);
         }
@@ -312,7 +348,8 @@ mod tests {
         assert_eq!(dropped["x-forwarded-for"], "192.0.2.1");
         assert_eq!(dropped["x-forwarded-proto"], "https");
         assert_eq!(dropped["x-forwarded-host"], "a.example:8443");
-        assert_eq!(dropped.get("x-real-ip"), None);
+        assert_eq!(dropped["x-forwarded-port"], "8443");
+        assert_eq!(dropped["x-real-ip"], "192.0.2.1");
         assert_eq!(dropped["via"], "1.0 old, 2 hikyaku");
 
         let kept = prepared(spoofed, "2001:db8::1", true);
@@ -321,10 +358,24 @@ mod tests {
         assert_eq!(kept["x-forwarded-for"], "1.2.3.4, 5.6.7.8, 2001:db8::1");
         assert_eq!(kept["x-forwarded-proto"], "http");
         assert_eq!(kept["x-forwarded-host"], "evil");
+        assert_eq!(kept["x-real-ip"], "1.2.3.4");
         assert_eq!(kept.get_all("x-forwarded-for").iter().count(), 1);
+
+        let behind = prepared(&[("x-forwarded-for", "1.2.3.4")], "192.0.2.1", true);
+        assert_eq!(behind["x-real-ip"], "1.2.3.4");
 
         let mapped = prepared(&[], "::ffff:192.0.2.1", false);
         assert_eq!(mapped["x-forwarded-for"], "192.0.2.1");
+    }
+
+    #[test]
+    fn the_proxy_need_not_name_itself() {
+        let client = peer("192.0.2.1", false);
+        let got = prepared_for(&[], &client, false);
+        assert_eq!(got.get("via"), None);
+        assert_eq!(got["x-forwarded-for"], "192.0.2.1");
+        let others = prepared_for(&[("via", "1.0 old")], &client, false);
+        assert_eq!(others["via"], "1.0 old", "another proxy's");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use hikyaku_h1::response::{Framing, Head, HeadError, Limits};
 use http::{Method, Response, StatusCode};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::error::ExchangeError;
 use super::idle::Idle;
@@ -39,6 +40,8 @@ pub(super) use transport::{Transport, Upgraded};
 pub(super) struct Http1 {
     transport: Transport,
     limits: Limits,
+    /// When it was made.
+    since: Instant,
 }
 
 /// A request in the form of HTTP/1.1.
@@ -96,7 +99,13 @@ impl Http1 {
         Self {
             transport: transport.into(),
             limits,
+            since: Instant::now(),
         }
+    }
+
+    /// When the connection was made.
+    pub(super) const fn since(&self) -> Instant {
+        self.since
     }
 
     /// Whether the upstream has neither closed the connection nor sent unasked bytes. A

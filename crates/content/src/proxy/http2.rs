@@ -33,6 +33,7 @@ pub(super) struct Http2 {
     driver: Arc<AbortHandle>,
     /// A count shared with each response that is being read.
     in_use: Arc<()>,
+    since: Instant,
 }
 
 impl Http2 {
@@ -57,11 +58,13 @@ impl Http2 {
             requests,
             driver: Arc::new(driver.abort_handle()),
             in_use,
+            since: Instant::now(),
         })
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.driver.is_finished()
+    /// Whether it takes further requests: it is open, and no older than `age`.
+    pub(super) fn is_usable(&self, age: Duration) -> bool {
+        !self.driver.is_finished() && self.since.elapsed() < age
     }
 
     /// Waits until the connection takes a request.

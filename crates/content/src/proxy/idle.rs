@@ -17,6 +17,7 @@ pub(super) struct Idle {
     state: Mutex<State>,
     max: usize,
     keep_alive: Duration,
+    age: Duration,
 }
 
 #[derive(Default)]
@@ -32,12 +33,13 @@ struct Waiting {
 }
 
 impl Idle {
-    /// Keeps at most `max` connections, and each no longer than `keep_alive`.
-    pub(super) fn new(max: usize, keep_alive: Duration) -> Arc<Self> {
+    /// Keeps at most `max` connections, each no longer than `keep_alive`, and none beyond the `age`.
+    pub(super) fn new(max: usize, keep_alive: Duration, age: Duration) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             max,
             keep_alive,
+            age,
         })
     }
 
@@ -55,11 +57,12 @@ impl Idle {
     /// `allows` shortens the usual one.
     pub(super) fn keep(self: &Arc<Self>, connection: Http1, allows: Option<Duration>) {
         let time = allows.map_or(self.keep_alive, |allows| allows.min(self.keep_alive));
+        let now = Instant::now();
+        let until = (now + time).min(connection.since() + self.age);
         let mut state = self.state.lock();
-        if time.is_zero() || state.waiting.len() >= self.max {
+        if until <= now || state.waiting.len() >= self.max {
             return;
         }
-        let until = Instant::now() + time;
         let mut waiting = Waiting { connection, until };
         match &state.sweeper {
             Some(sweeper) => {

@@ -1,15 +1,17 @@
-//! A reverse proxy: requests are answered by an upstream server.
+//! A reverse proxy: requests are answered by an upstream server, or by one of a group.
 //!
 //! Bodies stream both ways as they are read. The fields of one connection stay on it. `Forwarded`
 //! and `X-Forwarded-*` describe the client to the upstream. The upstream may speak HTTP/1.0, 1.1 or
 //! 2.
 
 mod activity;
+mod checks;
 mod config;
 mod connect;
 mod description;
 mod download;
 mod error;
+mod group;
 mod headers;
 mod http1;
 mod http2;
@@ -23,61 +25,79 @@ mod trailers;
 mod tunnel;
 mod upload;
 mod upstream;
+mod upstreams;
 mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 
 use super::{Body, BoxError, ErrorReason, Interim, Peer, Protocol, RequestBody, status_response};
 use activity::Activity;
-use connect::Connector;
 use download::{Download, Incoming};
 use error::SendError;
+use group::{Answered, Group, Member, Turn};
 use headers::InvalidHost;
 use hikyaku_units::ByteSize;
 use outgoing::{Outgoing, Route};
-use pool::{Answer, Content, Pool};
+use pool::{Answer, Content};
 use tunnel::Tunnel;
-use upstream::Upstream;
 
 use crate::header_size::HeaderSize;
 
-pub use config::{ProxyConfig, UpstreamHttp};
+pub use config::{
+    Balance, HashBy, HealthConfig, ProxyConfig, Statuses, UpstreamConfig, UpstreamHttp,
+    UpstreamsConfig,
+};
 pub use error::{BodyError, ProxyError};
+pub(crate) use headers::{append_element, elements, settle_connection};
+pub(crate) use special::is_written_by_proxy;
+pub use upstreams::{UpstreamStatus, Upstreams};
 
-/// Passes requests to an upstream server.
+/// Passes requests to an upstream server, or to one of a group.
 #[derive(Debug)]
 pub struct Proxy {
-    upstream: Upstream,
-    pool: Pool,
+    group: Group,
     preserves_host: bool,
-    trusts_forwarded: bool,
+    sends_via: bool,
     idle_timeout: Duration,
     header_size: HeaderSize,
 }
 
 impl Proxy {
-    /// Prepares for an upstream, without connecting to it.
+    /// Prepares for upstreams that answer the same requests, without connecting to them.
     ///
-    /// The URL has the scheme `http`, `https` or `h2c` (HTTP/2 in the clear), a host, and
-    /// optionally a port and a path before all paths. Responses whose header section is larger than
-    /// `header_size` are refused.
+    /// A URL has the scheme `http`, `https` or `h2c` (HTTP/2 in the clear), a host, and optionally a
+    /// port and a path before all paths. Or it is `unix:` or, for HTTP/2, `h2c+unix:`, with the path of a
+    /// socket. Responses whose header section is larger than `header_size` are refused. An upstream of
+    /// `known` with the same URL and settings keeps its state.
     ///
     /// # Errors
-    /// If the URL cannot be used, or certificate authorities cannot be read.
-    pub fn new(url: &str, config: &ProxyConfig, header_size: ByteSize) -> Result<Self, ProxyError> {
-        let upstream = Upstream::parse(url, config)?;
+    /// If a URL or a setting cannot be used, or certificate authorities cannot be read.
+    pub fn new(
+        upstreams: &UpstreamsConfig,
+        config: &ProxyConfig,
+        header_size: ByteSize,
+        known: &Upstreams,
+    ) -> Result<Self, ProxyError> {
+        if let Some((key, problem)) = config.fault() {
+            return Err(ProxyError::Setting { key, problem });
+        }
         let header_size = header_size.into();
-        let connector = Connector::new(upstream.clone(), config, header_size)?;
+        let mut members = Vec::new();
+        for (index, upstream) in upstreams.as_slice().iter().enumerate() {
+            if upstreams.urls().take(index).any(|url| url == upstream.url) {
+                let (url, problem) = (upstream.url.clone(), "it is named twice");
+                return Err(ProxyError::Url { url, problem });
+            }
+            members.push(Member::new(upstream, config, header_size, known)?);
+        }
         Ok(Self {
-            pool: Pool::new(connector, config),
-            upstream,
+            group: Group::new(members, config),
             preserves_host: config.preserve_host,
-            trusts_forwarded: config.trust_forwarded,
+            sends_via: config.via,
             idle_timeout: config.idle_timeout,
             header_size,
         })
@@ -106,39 +126,38 @@ impl Proxy {
     ) -> Result<Response<Body>, Refusal> {
         let (mut parts, mut body) = request.into_parts();
         let host = headers::requested_host(&parts)?;
+        let key = self.group.key(&parts, peer);
         let tunnel = self.asked_tunnel(&mut parts, &mut body, peer)?;
         let interim = parts.extensions.remove::<Interim>();
         if headers::expects_continue(&parts.headers, peer.version) {
             interim.iter().for_each(Interim::send_continue);
         }
-        let trusts = self.trusts_forwarded;
-        let description = headers::prepare_request(&mut parts, host.as_ref(), peer, trusts);
+        let description = headers::prepare_request(&mut parts, host.as_ref(), peer, self.sends_via);
         if let Some(tunnel) = &tunnel {
             headers::set_upgrade(&mut parts.headers, tunnel.protocol().clone());
         }
-        let target = self.target(&parts.uri, host)?;
         let body = upload::settle(body, &parts.method, peer.version);
         let body = body.await.map_err(Refusal::Content)?;
         let activity = Activity::new();
         let route = Route {
-            target,
+            target: Uri::default(),
+            host: host.filter(|_| self.preserves_host),
             is_upgrade: tunnel.is_some(),
             activity: Arc::clone(&activity),
             interim,
         };
         let outgoing = Outgoing::new(parts, description, body, route);
-        let answer = self.pool.send(outgoing).await;
-        answer
-            .and_then(|answer| self.pass(answer, activity, tunnel))
-            .map_err(|source| Refusal::Upstream {
-                authority: self.upstream.authority.clone(),
-                source,
-            })
+        let Answered { answer, turn, name } = self.group.send(outgoing, key).await?;
+        let passed = self.pass(answer, turn, activity, tunnel);
+        passed.map_err(|source| Refusal::Upstream {
+            name: name.to_owned(),
+            source,
+        })
     }
 
     /// Whether the upstream may speak another protocol with a client.
     pub(super) fn has_tunnels(&self) -> bool {
-        self.pool.has_upgrades()
+        self.group.has_upgrades()
     }
 
     /// The tunnel that a request asks for, if the upstream can be asked for one.
@@ -160,19 +179,10 @@ impl Proxy {
         }
     }
 
-    /// The absolute URI of the request to the upstream.
-    fn target(&self, requested: &Uri, host: Option<Authority>) -> Result<Uri, Refusal> {
-        let host = host.filter(|_| self.preserves_host);
-        let mut target = http::uri::Parts::default();
-        target.scheme = Some(self.upstream.scheme());
-        target.authority = Some(host.unwrap_or_else(|| self.upstream.authority.clone()));
-        target.path_and_query = self.upstream.path_of(requested);
-        Uri::from_parts(target).map_err(Refusal::Target)
-    }
-
     fn pass(
         &self,
         answer: Answer,
+        turn: Turn<'_>,
         activity: Arc<Activity>,
         tunnel: Option<Tunnel>,
     ) -> Result<Response<Body>, SendError> {
@@ -180,11 +190,12 @@ impl Proxy {
         let (mut parts, content) = response.into_parts();
         let upgrade = |_: &Tunnel| headers::upgrade_of(&parts.headers);
         let protocol = tunnel.as_ref().and_then(upgrade);
-        response::prepare(&mut parts, self.header_size)?;
+        response::prepare(&mut parts, self.header_size, self.sends_via)?;
         let incoming = match content {
             Content::Http1(http1::Content::Upgraded(upstream)) => {
                 let tunnel = tunnel.ok_or(SendError::UnaskedUpgrade)?;
-                let body = tunnel.begin(upstream, &mut parts, protocol, self.idle_timeout)?;
+                let idle = self.idle_timeout;
+                let body = tunnel.begin(upstream, &mut parts, protocol, idle, turn.keep())?;
                 return Ok(Response::from_parts(parts, body));
             }
             _ if parts.status.is_success() && tunnel.is_some_and(|it| it.is_of_stream()) => {
@@ -203,7 +214,7 @@ impl Proxy {
             }
             Content::Http2(body) => Incoming::Right(body),
         };
-        let download = Download::new(incoming, activity, rest, self.idle_timeout);
+        let download = Download::new(incoming, activity, rest, self.idle_timeout, turn.keep());
         Ok(Response::from_parts(parts, Body::boxed(download)))
     }
 }
@@ -223,9 +234,11 @@ enum Refusal {
     Target(#[source] http::uri::InvalidUriParts),
     #[error("reading the request's content")]
     Content(#[source] BoxError),
-    #[error("upstream {authority}")]
+    #[error("each upstream has proxy.max_requests requests under way")]
+    Full,
+    #[error("upstream {name}")]
     Upstream {
-        authority: Authority,
+        name: String,
         #[source]
         source: SendError,
     },
@@ -237,6 +250,7 @@ impl Refusal {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Protocol => StatusCode::NOT_IMPLEMENTED,
             Self::NoKey => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Host(_) | Self::Target(_) | Self::Content(_) => StatusCode::BAD_REQUEST,
             Self::Upstream { source, .. } => source.status(),
         }

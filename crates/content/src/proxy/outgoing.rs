@@ -6,32 +6,34 @@ use bytes::Bytes;
 use hikyaku_h1::request::{Encoder, HeadEncoder, LengthMismatch};
 use hikyaku_h1::response::content_length;
 use http::request::Parts;
+use http::uri::{Authority, InvalidUriParts};
 use http::{Method, Request, Uri, header};
 use http_body::Body as _;
 
 use super::activity::Activity;
 use super::description::Description;
-use super::upload::Upload;
+use super::upload::{Replay, Upload};
+use super::upstream::Upstream;
 use crate::{Interim, RequestBody};
 
-/// A request that can go over a connection of either version, twice.
+/// A request that can go over a connection of either version, and over another one after that.
 pub(super) struct Outgoing {
     parts: Parts,
     /// The description of the client, unless that is among the parts' fields.
     description: Option<Description>,
     /// `None` where there is no content, and once an attempt has taken it.
     pub(super) content: Option<Upload>,
-    /// The content of a second attempt.
-    second: Option<Upload>,
-    has_content: bool,
-    is_second: bool,
+    /// The content of further attempts.
+    replay: Option<Replay>,
     pub(super) route: Route,
 }
 
 /// The properties of a request that are the same on all connections.
 pub(super) struct Route {
-    /// The absolute URI, with the host that the upstream is to see.
+    /// The absolute URI, with the host that the upstream is to see. It is made by [`Outgoing::aim`].
     pub(super) target: Uri,
+    /// The host that the upstream is to see, if that is not its own.
+    pub(super) host: Option<Authority>,
     /// Whether it asks for another protocol, which HTTP/1.1 alone has.
     pub(super) is_upgrade: bool,
     pub(super) activity: Arc<Activity>,
@@ -53,24 +55,37 @@ impl Outgoing {
         Self {
             parts,
             description,
-            second: content.as_ref().map(Upload::second),
+            replay: content.as_ref().map(Upload::replay),
             content,
-            has_content,
-            is_second: false,
             route,
         }
+    }
+
+    /// Makes the target for an upstream.
+    ///
+    /// # Errors
+    /// If the client's target has no path, as that of CONNECT.
+    pub(super) fn aim(&mut self, upstream: &Upstream) -> Result<(), InvalidUriParts> {
+        let host = self.route.host.as_ref().unwrap_or(&upstream.authority);
+        let mut target = http::uri::Parts::default();
+        target.scheme = Some(upstream.scheme());
+        target.authority = Some(host.clone());
+        target.path_and_query = upstream.path_of(&self.parts.uri);
+        self.route.target = Uri::from_parts(target)?;
+        Ok(())
     }
 
     pub(super) fn method(&self) -> &Method {
         &self.parts.method
     }
 
-    /// Begins the second attempt. Returns `false` after that, and if the content cannot be sent
-    /// again.
+    /// Begins another attempt. Returns `false` if the content cannot be sent again.
     pub(super) fn restart(&mut self) -> bool {
-        let is_first = !std::mem::replace(&mut self.is_second, true);
-        self.content = self.second.take();
-        is_first && self.content.as_mut().is_none_or(Upload::restart)
+        let Some(replay) = &self.replay else {
+            return true;
+        };
+        self.content = replay.restart();
+        self.content.is_some()
     }
 
     /// The head and framing of HTTP/1.1.
@@ -168,7 +183,7 @@ impl Outgoing {
     fn length(&self) -> Option<u64> {
         match &self.content {
             Some(content) => content.size_hint().exact(),
-            None => (!self.has_content).then_some(0),
+            None => self.replay.is_none().then_some(0),
         }
     }
 
@@ -208,11 +223,15 @@ mod tests {
             remote: "192.0.2.1:1".parse().unwrap(),
             local: "192.0.2.2:443".parse().unwrap(),
             version: hikyaku_units::arm::Version::H3,
+            tls: None,
             server_name: None,
+            scheme: crate::Scheme::Https,
+            via: None,
         };
-        let description = description.then(|| Description::new(&peer, None));
+        let description = description.then(|| Description::new(&peer, None, true));
         let route = Route {
             target: "http://up.example:8080/x?y".parse().unwrap(),
+            host: None,
             is_upgrade,
             activity: Activity::new(),
             interim: None,

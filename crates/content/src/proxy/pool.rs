@@ -22,28 +22,34 @@ use super::outgoing::{Outgoing, Route};
 /// authority. Over HTTP/2 it could pass the client's own host on only with a connection for each
 /// host.
 pub(super) struct Pool {
-    connector: Connector,
+    connector: Arc<Connector>,
     idle: Arc<Idle>,
     shared: tokio::sync::Mutex<Option<Http2>>,
     /// Whether a new connection may turn out to be of HTTP/2. Requests then wait for it instead of
     /// making one each.
     may_share: AtomicBool,
     response_timeout: Duration,
+    connection_age: Duration,
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, config: &ProxyConfig) -> Self {
+    pub(super) fn new(connector: Arc<Connector>, config: &ProxyConfig) -> Self {
         let may_share = match connector.upstream.http {
-            UpstreamHttp::Auto => connector.upstream.is_tls,
+            UpstreamHttp::Auto => connector.upstream.is_tls(),
             UpstreamHttp::Http1 => false,
             UpstreamHttp::Http2 => true,
         };
         Self {
             connector,
-            idle: Idle::new(config.keep_connections, config.keep_alive),
+            idle: Idle::new(
+                config.keep_connections,
+                config.keep_alive,
+                config.connection_age,
+            ),
             shared: tokio::sync::Mutex::default(),
             may_share: AtomicBool::new(may_share),
             response_timeout: config.response_timeout,
+            connection_age: config.connection_age,
         }
     }
 
@@ -57,7 +63,7 @@ impl Pool {
     /// A kept connection may fail to take a request, since the upstream has just closed it; the
     /// request then goes over a new one. A request that was taken is repeated once if it is
     /// idempotent (RFC 9110 §9.2.2) or refused unprocessed, and its sent content is still kept.
-    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Answer, SendError> {
+    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<Answer, Unanswered> {
         let mut reuse = true;
         loop {
             let kept = match reuse {
@@ -66,24 +72,34 @@ impl Pool {
             };
             let (sender, is_new) = match kept {
                 Some(http1) => (Sender::Http1(http1), false),
-                None => Box::pin(self.sender(outgoing.route.is_upgrade)).await?,
+                None => Box::pin(self.sender(outgoing.route.is_upgrade))
+                    .await
+                    .map_err(Unanswered::unsent)?,
             };
-            let (may_repeat, error) = match self.exchange(sender, &mut outgoing).await {
+            let (may_repeat, unanswered) = match self.exchange(sender, outgoing).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Untaken(_)) if !is_new => continue,
-                Err(Failure::Untaken(error)) => (false, error),
-                Err(Failure::Unsent(error)) => (!is_new, error),
+                Err(Failure::Untaken(error)) => {
+                    (false, Unanswered::unsent(SendError::exchange(error)))
+                }
+                Err(Failure::Unsent(error)) => {
+                    (!is_new, Unanswered::unsent(SendError::exchange(error)))
+                }
                 Err(Failure::Sent(error)) => {
+                    let is_unsent = error.is_refused();
                     let is_stale = !is_new && error.may_be_stale();
-                    let is_idempotent = outgoing.method().is_idempotent();
-                    (is_stale && is_idempotent || error.is_refused(), error)
+                    let may_repeat = is_unsent || is_stale && outgoing.method().is_idempotent();
+                    let error = SendError::exchange(error);
+                    (may_repeat, Unanswered { error, is_unsent })
                 }
                 Err(Failure::TimedOut) => {
-                    return Err(SendError::ResponseTimeout(self.response_timeout));
+                    let error = SendError::ResponseTimeout(self.response_timeout);
+                    let is_unsent = false;
+                    return Err(Unanswered { error, is_unsent });
                 }
             };
-            if !may_repeat || !outgoing.restart() {
-                return Err(SendError::exchange(error));
+            if !reuse || !may_repeat || !outgoing.restart() {
+                return Err(unanswered);
             }
             reuse = false;
         }
@@ -127,7 +143,8 @@ impl Pool {
             return Ok(None);
         }
         let mut shared = self.shared.lock().await;
-        if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
+        let usable = |sender: &&Http2| sender.is_usable(self.connection_age);
+        if let Some(sender) = shared.as_ref().filter(usable) {
             return Ok(Some((Sender::Http2(sender.clone()), false)));
         }
         // The former holder of the lock may have found that the upstream has no HTTP/2.
@@ -220,6 +237,22 @@ pub(super) struct Answer {
 pub(super) enum Content {
     Http1(http1::Content),
     Http2(ResponseBody),
+}
+
+/// A request without an answer.
+pub(super) struct Unanswered {
+    pub(super) error: SendError,
+    /// Whether the upstream has processed nothing of it for sure.
+    pub(super) is_unsent: bool,
+}
+
+impl Unanswered {
+    const fn unsent(error: SendError) -> Self {
+        Self {
+            error,
+            is_unsent: true,
+        }
+    }
 }
 
 /// How an exchange failed.

@@ -9,13 +9,14 @@ use super::headers::{append_element, elements, strip_hop_by_hop, trim_values};
 use super::special::Special;
 use crate::header_size::HeaderSize;
 
-/// Prepares an upstream's response for the client.
+/// Prepares an upstream's response for the client. With `sends_via`, the proxy names itself.
 ///
 /// # Errors
 /// If its fields are larger than `header_size`, or its content has an unknown transfer coding.
 pub(super) fn prepare(
     response: &mut response::Parts,
     header_size: HeaderSize,
+    sends_via: bool,
 ) -> Result<(), SendError> {
     let headers = &mut response.headers;
     if header_size.is_exceeded(headers, 0) {
@@ -35,7 +36,9 @@ pub(super) fn prepare(
         _ => "1.1 hikyaku",
     };
     make_fit(headers, special);
-    append_element(headers, &header::VIA, HeaderValue::from_static(received));
+    if sends_via {
+        append_element(headers, &header::VIA, HeaderValue::from_static(received));
+    }
     // The response's version is that of the client's connection.
     response.version = http::Version::HTTP_11;
     Ok(())
@@ -168,10 +171,27 @@ mod tests {
         for (fields, want) in cases {
             let (mut parts, ()) = Response::new(()).into_parts();
             parts.headers = headers(fields);
-            let got = prepare(&mut parts, ByteSize::from_bytes(1000).into());
-            parts.headers.remove(header::VIA);
+            let got = prepare(&mut parts, ByteSize::from_bytes(1000).into(), false);
             let got = got.ok().map(|()| parts.headers);
             assert_eq!(got, want.map(headers), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn the_proxy_names_itself_after_others() {
+        let cases = [
+            (&[][..], false, None),
+            (&[], true, Some("1.1 hikyaku")),
+            (&[("via", "1.0 old")], false, Some("1.0 old")),
+            (&[("via", "1.0 old")], true, Some("1.0 old, 1.1 hikyaku")),
+        ];
+        for (fields, sends_via, want) in cases {
+            let (mut parts, ()) = Response::new(()).into_parts();
+            parts.headers = headers(fields);
+            let size = ByteSize::from_bytes(1000).into();
+            prepare(&mut parts, size, sends_via).unwrap();
+            let got = parts.headers.get(header::VIA);
+            assert_eq!(got.map(|via| via.to_str().unwrap()), want, "{fields:?}");
         }
     }
 

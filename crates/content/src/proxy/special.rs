@@ -31,6 +31,11 @@ impl Special {
         fields.fold(Self::default(), Self::and)
     }
 
+    /// The fields of requests that a rule of the operator can't change, since the proxy removes or writes
+    /// them afterwards.
+    const WRITTEN: Self =
+        Self(Self::HOP_BY_HOP.0 | Self::FORWARDED.0 | Self::EXPECT.0 | Self::CONTENT_LENGTH.0);
+
     fn of_name(name: &str) -> Self {
         match name {
             "connection" => Self::CONNECTION,
@@ -59,9 +64,16 @@ impl Special {
     }
 }
 
+/// Whether the proxy removes or writes this field of requests, whatever it was before.
+pub(crate) fn is_written_by_proxy(name: &HeaderName) -> bool {
+    Special::of_name(name.as_str()).has_any(Special::WRITTEN)
+}
+
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(super) const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The fields of [`Special::FORWARDED`].
 pub(super) static FORWARDED: [(Special, HeaderName); 7] = [
@@ -69,15 +81,12 @@ pub(super) static FORWARDED: [(Special, HeaderName); 7] = [
     (Special::FORWARDED, X_FORWARDED_FOR),
     (Special::FORWARDED, X_FORWARDED_HOST),
     (Special::FORWARDED, X_FORWARDED_PROTO),
-    (
-        Special::FORWARDED,
-        HeaderName::from_static("x-forwarded-port"),
-    ),
+    (Special::FORWARDED, X_FORWARDED_PORT),
     (
         Special::FORWARDED,
         HeaderName::from_static("x-forwarded-server"),
     ),
-    (Special::FORWARDED, HeaderName::from_static("x-real-ip")),
+    (Special::FORWARDED, X_REAL_IP),
 ];
 
 /// The fields of [`Special::HOP_BY_HOP`].

@@ -24,12 +24,19 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    pub(super) fn new(upstream: &Upstream, config: &ProxyConfig) -> Result<Self, ProxyError> {
+    /// Prepares for an upstream at `host`, whose certificate is for that unless another name is
+    /// configured.
+    pub(super) fn new(
+        upstream: &Upstream,
+        host: &str,
+        config: &ProxyConfig,
+    ) -> Result<Self, ProxyError> {
+        let host = config.tls_server_name.as_deref().unwrap_or(host);
         let refuse = |source: Box<dyn std::error::Error + Send + Sync>| ProxyError::Tls {
-            host: upstream.host.clone(),
+            host: host.to_owned(),
             source,
         };
-        let name = ServerName::try_from(upstream.host.clone());
+        let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|source| refuse(source.into()))?;
         let client = if config.insecure {
             tracing::warn!(

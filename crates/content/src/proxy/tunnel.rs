@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::error::SendError;
+use super::group::Kept;
 use super::headers;
 use super::http1::Upgraded;
 use super::websocket::{self, Key};
@@ -87,7 +88,7 @@ impl Tunnel {
 
     /// Begins the tunnel with an upstream that has switched to `protocol`. Turns the upstream's
     /// response into the client's, and returns the body of that. The tunnel ends after `idle`
-    /// without data.
+    /// without data, and the `turn` with it.
     ///
     /// # Errors
     /// If the upstream has switched to another protocol.
@@ -97,10 +98,12 @@ impl Tunnel {
         response: &mut response::Parts,
         protocol: Option<HeaderValue>,
         idle: Duration,
+        turn: Kept,
     ) -> Result<Body, SendError> {
         let terms = Terms {
             idle,
             stop: self.stop,
+            _turn: turn,
         };
         match self.client {
             Client::Connection(client) => {
@@ -123,10 +126,11 @@ impl Tunnel {
     }
 }
 
-/// The conditions that end a tunnel from outside.
+/// The conditions that end a tunnel from outside, and what ends with it.
 struct Terms {
     idle: Duration,
     stop: CancellationToken,
+    _turn: Kept,
 }
 
 /// Copies between client and upstream once both have changed protocol. Ends when both have ended,

@@ -15,31 +15,31 @@ use super::activity::Activity;
 use super::trailers;
 use crate::{BoxError, RequestBody};
 
-/// A body, which can be sent once more over another connection.
+/// A body, which can be sent again over another connection.
 pub(super) struct Upload {
     source: Arc<Mutex<Source>>,
-    attempt: Attempt,
+    /// The number of the attempt.
+    attempt: u32,
+    /// The number of kept frames that were sent.
+    next: usize,
     activity: Arc<Activity>,
-    /// Whether this body is being sent.
-    is_active: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    First,
-    /// Sends so many of the kept frames before those that are still to come.
-    Second(usize),
+/// A body for further attempts. While it exists, sent frames are kept.
+pub(super) struct Replay {
+    source: Arc<Mutex<Source>>,
+    activity: Arc<Activity>,
 }
 
 struct Source {
     body: RequestBody,
-    /// The frames that were sent, kept for a second attempt.
+    /// The frames that were sent, kept for further attempts.
     kept: Vec<Bytes>,
     kept_bytes: usize,
     /// Whether `kept` holds all that was sent.
     is_whole: bool,
-    /// Whether the first attempt is over.
-    is_second: bool,
+    /// The attempt that goes on; former ones are over.
+    attempt: u32,
 }
 
 impl Upload {
@@ -49,56 +49,62 @@ impl Upload {
             kept: Vec::new(),
             kept_bytes: 0,
             is_whole: true,
-            is_second: false,
+            attempt: 0,
         };
         activity.upload_begins();
         Self {
             source: Arc::new(Mutex::new(source)),
-            attempt: Attempt::First,
+            attempt: 0,
+            next: 0,
             activity,
-            is_active: true,
         }
     }
 
-    /// Returns the same body for a second attempt. While that exists, sent frames are kept.
-    pub(super) fn second(&self) -> Self {
-        Self {
+    /// Returns the same body for further attempts.
+    pub(super) fn replay(&self) -> Replay {
+        Replay {
             source: Arc::clone(&self.source),
-            attempt: Attempt::Second(0),
             activity: Arc::clone(&self.activity),
-            is_active: false,
         }
-    }
-
-    /// Ends the first attempt. Returns `false` if too much was sent to send it again.
-    pub(super) fn restart(&mut self) -> bool {
-        let mut source = self.source.lock();
-        source.is_second = true;
-        self.is_active = true;
-        self.activity.upload_begins();
-        source.is_whole
     }
 
     fn poll_source(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let has_second = Arc::strong_count(&self.source) > 1;
+        let has_replay = Arc::strong_count(&self.source) > 1;
         let mut source = self.source.lock();
-        if let Attempt::Second(next) = &mut self.attempt
-            && let Some(data) = source.kept.get(*next)
-        {
-            *next += 1;
-            return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
-        }
-        if source.is_second && self.attempt == Attempt::First {
+        if source.attempt != self.attempt {
             return Poll::Ready(Some(Err("it is sent over another connection".into())));
+        }
+        if let Some(data) = source.kept.get(self.next) {
+            self.next += 1;
+            return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
         }
         let frame = ready!(Pin::new(&mut source.body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
-            source.keep(frame, has_second && self.attempt == Attempt::First);
+            source.keep(frame, has_replay);
         }
+        self.next = source.kept.len();
         Poll::Ready(frame)
+    }
+}
+
+impl Replay {
+    /// Ends the former attempt, and begins another. `None` if too much was sent to send it again.
+    pub(super) fn restart(&self) -> Option<Upload> {
+        let mut source = self.source.lock();
+        if !source.is_whole {
+            return None;
+        }
+        source.attempt += 1;
+        self.activity.upload_begins();
+        Some(Upload {
+            source: Arc::clone(&self.source),
+            attempt: source.attempt,
+            next: 0,
+            activity: Arc::clone(&self.activity),
+        })
     }
 }
 
@@ -133,19 +139,13 @@ impl Body for Upload {
 
     fn is_end_stream(&self) -> bool {
         let source = self.source.lock();
-        let is_sent = match self.attempt {
-            Attempt::First => true,
-            Attempt::Second(next) => next >= source.kept.len(),
-        };
-        is_sent && source.body.is_end_stream()
+        self.next >= source.kept.len() && source.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         let source = self.source.lock();
-        let again = match self.attempt {
-            Attempt::First => 0,
-            Attempt::Second(next) => source.kept.iter().skip(next).map(Bytes::len).sum(),
-        };
+        let kept = source.kept.iter().skip(self.next);
+        let again: usize = kept.map(Bytes::len).sum();
         match source.body.size_hint().exact() {
             Some(rest) => SizeHint::with_exact(rest + again as u64),
             None => SizeHint::default(),
@@ -155,9 +155,7 @@ impl Body for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.is_active {
-            self.activity.upload_ends();
-        }
+        self.activity.upload_ends();
     }
 }
 
@@ -213,7 +211,7 @@ impl Body for Settled {
     }
 }
 
-/// Bytes of a body that are kept for a second attempt.
+/// Bytes of a body that are kept for further attempts.
 const MAX_KEPT: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -238,16 +236,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_attempt_repeats_the_first() {
+    async fn each_attempt_repeats_the_former_ones() {
         for sent in 0..=3 {
             let mut first = Upload::new(body(&["a", "bc", "d"]), Activity::new());
-            let mut second = first.second();
+            let replay = first.replay();
             for _ in 0..sent {
                 first.frame().await.unwrap().unwrap();
             }
-            assert!(second.restart(), "{sent}");
+            let mut second = replay.restart().unwrap();
             assert!(text(first).await.is_err(), "{sent}: the first goes on");
-            assert_eq!(text(second).await.unwrap(), "abcd", "{sent}");
+            // One more frame than the first has sent.
+            for _ in 0..3.min(sent + 1) {
+                second.frame().await.unwrap().unwrap();
+            }
+            let third = replay.restart().unwrap();
+            assert!(text(second).await.is_err(), "{sent}: the second goes on");
+            assert_eq!(text(third).await.unwrap(), "abcd", "{sent}");
         }
     }
 
@@ -259,11 +263,14 @@ mod tests {
             RequestBody::new(StreamBody::new(futures_util::stream::iter(frames)))
         };
         let mut first = Upload::new(large(), Activity::new());
-        let mut second = first.second();
+        let replay = first.replay();
         first.frame().await.unwrap().unwrap();
-        first.frame().await.unwrap().unwrap();
-        assert!(!second.restart(), "more than is kept");
-        assert_eq!(second.source.lock().kept.len(), 0, "and nothing is held");
+        let mut second = replay.restart().unwrap();
+        second.frame().await.unwrap().unwrap();
+        second.frame().await.unwrap().unwrap();
+        assert!(replay.restart().is_none(), "more than is kept");
+        assert_eq!(replay.source.lock().kept.len(), 0, "and nothing is held");
+        assert!(second.frame().await.is_none(), "the second goes on");
 
         let mut alone = Upload::new(body(&["a"]), Activity::new());
         alone.frame().await.unwrap().unwrap();

@@ -1,5 +1,7 @@
 //! The address of the upstream server.
 
+use std::path::PathBuf;
+
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
@@ -9,65 +11,117 @@ use super::error::ProxyError;
 /// The parts of an upstream server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Upstream {
-    pub(super) is_tls: bool,
+    pub(super) place: Place,
     pub(super) http: UpstreamHttp,
-    /// Name or address, an IPv6 one without brackets.
-    pub(super) host: String,
-    pub(super) port: u16,
     /// Host and, unless it is the scheme's own, port.
     pub(super) authority: Authority,
+    /// Its name in messages.
+    pub(super) name: String,
     /// The path before every request's own, without a slash at its end.
     prefix: String,
 }
 
+/// Where an upstream takes connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the clear.
+    Tcp(Host),
+    /// With TLS.
+    Tls(Host),
+    /// In the clear, on a Unix socket.
+    Socket(PathBuf),
+}
+
+/// A host and a port of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    /// Name or address, an IPv6 one without brackets.
+    pub(super) name: String,
+    pub(super) port: u16,
+}
+
 impl Upstream {
-    /// Reads `http://`, `https://` or `h2c://` with a host, and optionally a port
-    /// and a path that goes before the paths of all requests.
+    /// Reads `http://`, `https://` or `h2c://` with a host, and optionally a port and a path that goes
+    /// before the paths of all requests. With `unix:` and `h2c+unix:` it reads the path of a socket.
     pub(super) fn parse(url: &str, config: &ProxyConfig) -> Result<Self, ProxyError> {
         let refuse = |problem| ProxyError::Url {
             url: url.to_owned(),
             problem,
         };
-        let parsed: Uri = url.parse().map_err(|_| refuse("it is no URL"))?;
-        let (is_tls, http) = match (parsed.scheme_str(), config.upstream_http) {
-            (Some("http"), http) => (false, http),
-            (Some("https"), http) => (true, http),
-            (Some("h2c"), UpstreamHttp::Auto | UpstreamHttp::Http2) => (false, UpstreamHttp::Http2),
-            (Some("h2c"), UpstreamHttp::Http1) => {
+        let (scheme, socket) = match url.split_once("unix:") {
+            Some(("", path)) => ("http", Some(path)),
+            Some(("h2c+", path)) => ("h2c", Some(path)),
+            _ => (url.split_once(':').map_or("", |(scheme, _)| scheme), None),
+        };
+        let http = match (scheme, config.upstream_http) {
+            ("h2c", UpstreamHttp::Auto | UpstreamHttp::Http2) => UpstreamHttp::Http2,
+            ("h2c", UpstreamHttp::Http1) => {
                 return Err(refuse("its scheme means HTTP/2, `upstream_http` says 1.1"));
             }
-            _ => return Err(refuse("its scheme is none of http, https and h2c")),
+            (_, http) => http,
+        };
+        match socket {
+            Some(path) => Self::socket(path, http).map_err(refuse),
+            None => Self::host(url, http).map_err(refuse),
+        }
+    }
+
+    fn socket(path: &str, http: UpstreamHttp) -> Result<Self, &'static str> {
+        if !path.starts_with('/') {
+            return Err("the path of its socket does not begin with a slash");
+        }
+        Ok(Self {
+            place: Place::Socket(path.into()),
+            http,
+            authority: Authority::from_static("localhost"),
+            name: format!("unix:{path}"),
+            prefix: String::new(),
+        })
+    }
+
+    fn host(url: &str, http: UpstreamHttp) -> Result<Self, &'static str> {
+        let parsed: Uri = url.parse().map_err(|_| "it is no URL")?;
+        let place: fn(Host) -> Place = match parsed.scheme_str() {
+            Some("http" | "h2c") => Place::Tcp,
+            Some("https") => Place::Tls,
+            _ => return Err("its scheme is none of http, https, h2c, unix and h2c+unix"),
         };
         let authority = parsed
             .authority()
             .filter(|authority| !authority.host().is_empty());
-        let authority = authority.ok_or_else(|| refuse("it has no host"))?;
+        let authority = authority.ok_or("it has no host")?;
         if authority.as_str().contains('@') {
-            return Err(refuse("it has a user name, which nothing would use"));
+            return Err("it has a user name, which nothing would use");
         }
         if parsed.query().is_some() {
-            return Err(refuse("it has a query"));
+            return Err("it has a query");
         }
-        let host = authority.host().trim_matches(['[', ']']).to_owned();
-        let port = authority
-            .port_u16()
-            .unwrap_or(if is_tls { 443 } else { 80 });
+        let usual = match parsed.scheme_str() {
+            Some("https") => 443,
+            _ => 80,
+        };
+        let host = Host {
+            name: authority.host().trim_matches(['[', ']']).to_owned(),
+            port: authority.port_u16().unwrap_or(usual),
+        };
         Ok(Self {
-            is_tls,
+            place: place(host),
             http,
-            host,
-            port,
+            name: authority.to_string(),
             authority: authority.clone(),
             prefix: parsed.path().trim_end_matches('/').to_owned(),
         })
     }
 
     pub(super) fn scheme(&self) -> Scheme {
-        if self.is_tls {
-            Scheme::HTTPS
-        } else {
-            Scheme::HTTP
+        match self.is_tls() {
+            true => Scheme::HTTPS,
+            false => Scheme::HTTP,
         }
+    }
+
+    pub(super) const fn is_tls(&self) -> bool {
+        matches!(self.place, Place::Tls(_))
     }
 
     /// The path and query of the request to the upstream.
@@ -112,15 +166,35 @@ mod tests {
             ("h2c://127.0.0.1:80", Auto, false, Http2, "127.0.0.1", 80),
             ("http://[::1]:80", Http2, false, Http2, "::1", 80),
         ];
-        for (url, config, is_tls, http, host, port) in cases {
+        for (url, config, is_tls, http, name, port) in cases {
             let upstream = parse(url, config).unwrap();
-            let got = (
-                upstream.is_tls,
-                upstream.http,
-                &*upstream.host,
-                upstream.port,
-            );
-            assert_eq!(got, (is_tls, http, host, port), "{url}");
+            let name = name.to_owned();
+            let host = Host { name, port };
+            let place = match is_tls {
+                true => Place::Tls(host),
+                false => Place::Tcp(host),
+            };
+            assert_eq!((upstream.place, upstream.http), (place, http), "{url}");
+        }
+    }
+
+    #[test]
+    fn sockets_have_a_path_and_the_host_localhost() {
+        use UpstreamHttp::{Auto, Http1, Http2};
+        let cases = [
+            ("unix:/run/app.sock", Auto, Auto),
+            ("unix:/run/app.sock", Http1, Http1),
+            ("unix:/run/app.sock", Http2, Http2),
+            ("h2c+unix:/run/app.sock", Auto, Http2),
+        ];
+        for (url, config, http) in cases {
+            let upstream = parse(url, config).unwrap();
+            assert_eq!(upstream.place, Place::Socket("/run/app.sock".into()));
+            assert_eq!(upstream.http, http, "{url}");
+            assert_eq!(upstream.authority, "localhost");
+            assert_eq!(upstream.name, "unix:/run/app.sock");
+            let path = upstream.path_of(&"/x?y".parse().unwrap()).unwrap();
+            assert_eq!(path, "/x?y");
         }
     }
 
@@ -134,6 +208,10 @@ mod tests {
             ("http://u:p@a", Auto, "user name"),
             ("http://a/?x", Auto, "query"),
             ("h2c://a", UpstreamHttp::Http1, "HTTP/2"),
+            ("h2c+unix:/a", UpstreamHttp::Http1, "HTTP/2"),
+            ("unix:run/app.sock", Auto, "begin with a slash"),
+            ("unix:", Auto, "begin with a slash"),
+            ("https+unix:/a", Auto, "URL"),
         ];
         use UpstreamHttp::Auto;
         for (url, http, want) in cases {

@@ -8,7 +8,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::config::{AnswerConfig, RedirectConfig, RouteConfig, SiteConfig};
 use super::template::Template;
-use crate::{Body, BoxError, Files, Proxy, status_response};
+use crate::compress::Compression;
+use crate::{Body, BoxError, Files, Proxy, UpstreamsConfig, status_response};
 
 /// An action that a route does with a request.
 #[derive(Clone, Debug)]
@@ -38,9 +39,12 @@ pub(super) enum Unusable {
 
 impl Action {
     /// The action of a site without its routes. A site that has nothing else answers 404.
-    pub(super) fn of_site(site: &SiteConfig) -> Result<Self, Unusable> {
+    pub(super) fn of_site(
+        site: &SiteConfig,
+        compression: Option<Arc<Compression>>,
+    ) -> Result<Self, Unusable> {
         match (&site.root, &site.upstream) {
-            (Some(root), _) => Self::files(root, &site.files),
+            (Some(root), _) => Self::files(root, &site.files, compression, site),
             (None, Some(upstream)) => Self::proxy(upstream, &site.proxy, site),
             (None, None) => Ok(Self::Answer(Answer {
                 status: StatusCode::NOT_FOUND,
@@ -55,11 +59,12 @@ impl Action {
         site: &SiteConfig,
         site_does: &Self,
         regex: Option<&regex::Regex>,
+        compression: Option<Arc<Compression>>,
     ) -> Result<Self, Unusable> {
         let files = route.files.as_ref().unwrap_or(&site.files);
         let proxy = route.proxy.as_ref().unwrap_or(&site.proxy);
         match (&route.root, &route.upstream, &route.redirect, &route.answer) {
-            (Some(root), None, None, None) => Self::files(root, files),
+            (Some(root), None, None, None) => Self::files(root, files, compression, site),
             (None, Some(upstream), None, None) => match site_does {
                 Self::Proxy(_)
                     if site.upstream.as_ref() == Some(upstream) && *proxy == site.proxy =>
@@ -72,7 +77,7 @@ impl Action {
             (None, None, None, Some(answer)) => Answer::new(answer).map(Self::Answer),
             (None, None, None, None) => match (&site.root, &site.upstream) {
                 // Files of its own, since prepared heads hold for the fields of one route.
-                (Some(root), _) => Self::files(root, files),
+                (Some(root), _) => Self::files(root, files, compression, site),
                 (None, Some(upstream)) if *proxy != site.proxy => {
                     Self::proxy(upstream, proxy, site)
                 }
@@ -85,19 +90,24 @@ impl Action {
         }
     }
 
-    fn files(root: &Path, config: &crate::FilesConfig) -> Result<Self, Unusable> {
-        let files = Files::open(root, config)
+    fn files(
+        root: &Path,
+        config: &crate::FilesConfig,
+        compression: Option<Arc<Compression>>,
+        site: &SiteConfig,
+    ) -> Result<Self, Unusable> {
+        let files = Files::compressed(root, config, compression, &site.directories)
             .map_err(|error| Unusable::Serving(root.display().to_string(), error.into()))?;
         Ok(Self::Files(Arc::new(files)))
     }
 
     fn proxy(
-        upstream: &str,
+        upstream: &UpstreamsConfig,
         config: &crate::ProxyConfig,
         site: &SiteConfig,
     ) -> Result<Self, Unusable> {
-        let proxy = Proxy::new(upstream, config, site.header_size)
-            .map_err(|error| Unusable::Serving(upstream.to_owned(), error.into()))?;
+        let proxy = Proxy::new(upstream, config, site.header_size, &site.upstreams)
+            .map_err(|error| Unusable::Serving(upstream.to_string(), error.into()))?;
         Ok(Self::Proxy(Arc::new(proxy)))
     }
 

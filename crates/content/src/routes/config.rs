@@ -1,12 +1,16 @@
 //! Settings of a site and its routes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hikyaku_units::ByteSize;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::fields::HeadersConfig;
-use crate::{FilesConfig, ProxyConfig};
+use crate::{
+    AccessConfig, CacheConfig, Caches, CompressionConfig, Directories, FilesConfig, ProxyConfig,
+    Upstreams, UpstreamsConfig,
+};
 
 /// The content of a site.
 #[derive(Clone, Debug, Default)]
@@ -16,16 +20,34 @@ pub struct SiteConfig {
     pub names: Vec<String>,
     /// Directory whose files are served, and `upstream` is none then.
     pub root: Option<PathBuf>,
-    /// URL of the server that requests are passed to.
-    pub upstream: Option<String>,
+    /// The server that requests are passed to, or those of a group.
+    pub upstream: Option<UpstreamsConfig>,
+    /// Upstreams that are known from before.
+    pub upstreams: Upstreams,
+    /// Root directories that are open from before.
+    pub directories: Directories,
     /// Settings of its files.
     pub files: FilesConfig,
     /// Settings of its reverse proxy.
     pub proxy: ProxyConfig,
+    /// The cache of its upstream's responses.
+    pub cache: CacheConfig,
+    /// Caches that are known from before.
+    pub caches: Caches,
+    /// Compression of its responses.
+    pub compression: CompressionConfig,
     /// Changes of what the upstream gets.
     pub request_headers: HeadersConfig,
     /// Changes of all responses.
     pub response_headers: HeadersConfig,
+    /// Size of a request's body. Default: the server's.
+    pub body_size: Option<ByteSize>,
+    /// Whether the access log has its requests. Default `true`.
+    pub access_log: Option<bool>,
+    /// Files in place of errors in words, by status (`404`) or class (`4xx`, `5xx`).
+    pub error_pages: BTreeMap<String, PathBuf>,
+    /// Who may use it.
+    pub access: AccessConfig,
     /// Parts of the site that are served in another way.
     pub routes: Vec<RouteConfig>,
     /// Size of the header section of an upstream's responses.
@@ -52,15 +74,16 @@ impl SiteConfig {
 pub struct RouteConfig {
     /// A path or a list of them: a prefix, such as `/api`, or a glob, such as `*.php` or `/img/**`. A
     /// prefix is for the path itself and all below it; `/api/` is for those below alone.
-    #[serde(deserialize_with = "one_or_many")]
+    #[serde(deserialize_with = "hikyaku_units::one_or_many")]
     pub path: Vec<String>,
     /// Regular expression in place of `path`, such as `^/user/(?<name>[^/]+)$`. It sees the path in its
     /// normal form (RFC 3986 §6.2.2), in which a space is `%20`.
     pub regex: Option<String>,
     /// Directory whose files are served.
     pub root: Option<PathBuf>,
-    /// URL of the server that requests are passed to.
-    pub upstream: Option<String>,
+    /// URL of the server that requests are passed to, or a list of those of a group, each a URL or a table with
+    /// `url`, `weight` and `backup`.
+    pub upstream: Option<UpstreamsConfig>,
     /// Another address, to which the client is sent.
     pub redirect: Option<RedirectConfig>,
     /// The response itself.
@@ -73,10 +96,23 @@ pub struct RouteConfig {
     pub request_headers: HeadersConfig,
     /// Changes of the responses, besides the site's.
     pub response_headers: HeadersConfig,
+    /// Size of a request's body, such as `10MiB`. Default: the site's.
+    pub body_size: Option<ByteSize>,
+    /// Whether the access log has its requests. Default: as for the site.
+    pub access_log: Option<bool>,
+    /// Files in place of errors in words, by status (`404`) or class (`4xx`, `5xx`), besides the site's.
+    pub error_pages: BTreeMap<String, PathBuf>,
+    /// Who may use the route. It takes the place of the whole table of the site: `access = {}` is for
+    /// everybody. Default: the site's.
+    pub access: Option<AccessConfig>,
     /// Settings of files. Default: the site's.
     pub files: Option<FilesConfig>,
     /// Settings of the reverse proxy. Default: the site's.
     pub proxy: Option<ProxyConfig>,
+    /// The cache of the upstream's responses. Default: the site's.
+    pub cache: Option<CacheConfig>,
+    /// Compression. Default: the site's.
+    pub compression: Option<CompressionConfig>,
 }
 
 /// An address to which clients are sent.
@@ -111,23 +147,10 @@ fn plain_text() -> String {
     "text/plain; charset=utf-8".to_owned()
 }
 
-/// Reads a string as a list of one.
-fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a path or a list of paths")]
-    enum OneOrMany {
-        One(String),
-        Many(Vec<String>),
-    }
-    Ok(match OneOrMany::deserialize(from)? {
-        OneOrMany::One(one) => vec![one],
-        OneOrMany::Many(many) => many,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Satisfy;
 
     #[test]
     fn every_key_is_read_and_unknown_ones_are_refused() {
@@ -142,15 +165,21 @@ mod tests {
             rewrite = "/new$rest"
             request_headers = { set = { a = "1" } }
             response_headers = { add = { b = "2" }, remove = ["c"] }
+            body_size = "10MiB"
+            access_log = false
+            error_pages = { 404 = "/srv/404.html" }
+            access = { satisfy = "any" }
             files = { listing = true }
             proxy = { insecure = true }
+            cache = { enabled = true }
+            compression = { encodings = ["br"] }
         "#;
         let fields = |text: &str| toml::from_str::<HeadersConfig>(text).unwrap();
         let want = RouteConfig {
             path: vec!["/api".to_owned(), "*.php".to_owned()],
             regex: Some("^/x$".to_owned()),
             root: Some(PathBuf::from("/srv")),
-            upstream: Some("http://a".to_owned()),
+            upstream: Some("http://a".into()),
             redirect: Some(RedirectConfig {
                 to: "https://b$path".to_owned(),
                 status: 308,
@@ -164,6 +193,13 @@ mod tests {
             rewrite: Some("/new$rest".to_owned()),
             request_headers: fields("set = { a = \"1\" }"),
             response_headers: fields("add = { b = \"2\" }\nremove = [\"c\"]"),
+            body_size: Some(ByteSize::from_mib(10)),
+            access_log: Some(false),
+            error_pages: [("404".to_owned(), "/srv/404.html".into())].into(),
+            access: Some(AccessConfig {
+                satisfy: Satisfy::Any,
+                ..AccessConfig::default()
+            }),
             files: Some(FilesConfig {
                 listing: true,
                 ..FilesConfig::default()
@@ -171,6 +207,14 @@ mod tests {
             proxy: Some(ProxyConfig {
                 insecure: true,
                 ..ProxyConfig::default()
+            }),
+            cache: Some(CacheConfig {
+                enabled: true,
+                ..CacheConfig::default()
+            }),
+            compression: Some(CompressionConfig {
+                encodings: vec![crate::files::Coding::Br],
+                ..CompressionConfig::default()
             }),
         };
         assert_eq!(toml::from_str::<RouteConfig>(text).unwrap(), want);
@@ -195,7 +239,7 @@ mod tests {
         assert_eq!(toml::from_str::<RouteConfig>(short).unwrap(), want);
         for (text, want) in [
             ("paths = []", "`path`"),
-            ("path = 1", "a path or a list of paths"),
+            ("path = 1", "a text or a list of texts"),
             ("redirect = { to = \"/\", code = 301 }", "`status`"),
             ("answer = { body = \"x\" }", "`status`"),
         ] {

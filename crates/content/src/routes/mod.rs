@@ -1,31 +1,38 @@
 //! The content of a site: which of its routes a request takes, and what becomes of it there.
 
 mod action;
+mod changes;
 mod config;
+mod errors;
 mod fields;
+mod gaps;
 mod path;
 mod pattern;
+mod pieces;
 mod route;
 mod template;
+mod variables;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use hikyaku_units::ByteSize;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
 use crate::hosts::requested_host;
 use crate::{
-    Body, BoxError, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response,
+    Body, BoxError, ErrorReason, Files, Peer, Proxy, RequestBody, Scheme, WholeFile,
+    status_response,
 };
 use action::{Action, Unusable};
 use pattern::Matched;
-use route::Route;
+use route::{Planned, Route};
 use template::{Template, Values};
 
 pub use config::{AnswerConfig, RedirectConfig, RouteConfig, SiteConfig};
 pub(crate) use fields::HeaderRules as Rules;
-pub use fields::HeadersConfig;
+pub use fields::{HeadersConfig, NoServer, SERVER};
 pub(crate) use path::normal;
+pub use variables::RequestId;
 
 /// The content of a site.
 #[derive(Debug)]
@@ -80,7 +87,7 @@ impl Site {
         let rest = Route::of_site(site).map_err(|error| SiteError::new(site.place(), error))?;
         let mut routes = Vec::new();
         for route in &site.routes {
-            let made = Route::of_config(route, site, &rest.action);
+            let made = Route::of_config(route, site, &rest);
             let place = || match site.names.first() {
                 Some(name) => format!("{} of `{name}`", place(route)),
                 None => place(route),
@@ -119,52 +126,52 @@ impl Site {
         request: Request<RequestBody>,
         peer: &Peer,
     ) -> Response<Body> {
-        if self.routes.is_empty() {
-            return self.rest.serve(request, peer, None).await;
+        let (route, planned) = match self.routes.is_empty() {
+            true => (&self.rest, Planned::Serve(None)),
+            false => self.plan(request.uri(), request.headers(), peer.scheme),
+        };
+        if route.access.is_some() {
+            // Boxed, since most sites are for everybody.
+            return Box::pin(route.respond_to_some(request, peer, planned)).await;
         }
-        match self.plan(request.uri(), request.headers()) {
-            ControlFlow::Continue((route, rewritten)) => {
-                route.serve(request, peer, rewritten).await
-            }
-            ControlFlow::Break(response) => response,
-        }
+        route.respond(request, peer, planned).await
     }
 
-    /// Finds the route of a request, and the path that it sees in place of the client's; or the response
-    /// that needs neither files nor an upstream.
-    fn plan(
-        &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> ControlFlow<Response<Body>, (&Route, Option<String>)> {
+    /// Finds the route of a request, and what becomes of the request there.
+    fn plan(&self, uri: &Uri, headers: &HeaderMap, scheme: Scheme) -> (&Route, Planned) {
         let Ok(path) = path::normal(uri.path()) else {
-            let mut response = refuse_dot_segment();
-            self.rest.change(&mut response);
-            return ControlFlow::Break(response);
+            return (&self.rest, Planned::Answer(refuse_dot_segment()));
         };
         let (route, matched) = self.find(&path);
         let values = Values {
+            scheme,
             host: requested_host(uri, headers).unwrap_or_default(),
             query: uri.query(),
             ..Values::of_path(&path, matched.as_ref())
         };
-        match route.answer(&values) {
-            Some(response) => ControlFlow::Break(response),
-            None => ControlFlow::Continue((route, route.rewritten(&values))),
-        }
+        let planned = match route.answer(&values) {
+            Some(response) => Planned::Answer(response),
+            None => Planned::Serve(route.rewritten(&values)),
+        };
+        (route, planned)
     }
 
-    /// Returns the file that answers a request with all its content, if that is in memory. The
-    /// request's path and fields decide; its method is GET or HEAD.
+    /// Returns the file, or the stored response, that answers a request with all its content, if that is in
+    /// memory. The request's target and fields decide; its method is GET or HEAD.
     ///
     /// `None` says nothing of the answer, which [`Site::respond`] then gives.
-    pub(crate) fn whole_file(&self, path: &str, headers: &HeaderMap) -> Option<WholeFile> {
+    pub(crate) fn whole_file(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        scheme: Scheme,
+    ) -> Option<WholeFile> {
         if self.routes.is_empty() {
-            return self.rest.whole_file(path, headers);
+            return self.rest.whole_file(uri, uri.path(), headers, scheme);
         }
-        let normal = path::normal(path).ok()?;
+        let normal = path::normal(uri.path()).ok()?;
         let (route, matched) = self.find(&normal);
-        if route.rewrite.as_ref().is_some_and(Template::needs_request) {
+        if route.cache.is_none() && route.rewrite.as_ref().is_some_and(Template::needs_request) {
             return None;
         }
         let values = Values::of_path(&normal, matched.as_ref());
@@ -172,7 +179,32 @@ impl Site {
             return None;
         }
         let rewritten = route.rewritten(&values);
-        route.whole_file(rewritten.as_deref().unwrap_or(path), headers)
+        let path = rewritten.as_deref().unwrap_or(uri.path());
+        route.whole_file(uri, path, headers, scheme)
+    }
+
+    /// The size of a request's body, where the route has a limit of its own.
+    pub(crate) fn body_size(&self, path: &str) -> Option<ByteSize> {
+        let path = path::normal(path).ok()?;
+        self.find(&path).0.body_size
+    }
+
+    pub(crate) fn has_body_sizes(&self) -> bool {
+        let mut routes = self.routes.iter().chain([&self.rest]);
+        routes.any(|route| route.body_size.is_some())
+    }
+
+    /// Whether the access log has a line for requests of a path.
+    pub(crate) fn is_logged(&self, path: &str) -> bool {
+        match path::normal(path) {
+            Ok(path) => self.find(&path).0.is_logged,
+            Err(_) => self.rest.is_logged,
+        }
+    }
+
+    pub(crate) fn is_logged_everywhere(&self) -> bool {
+        let mut routes = self.routes.iter().chain([&self.rest]);
+        routes.all(|route| route.is_logged)
     }
 
     /// Finds the route of a path in its normal form.

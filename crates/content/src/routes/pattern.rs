@@ -142,6 +142,14 @@ mod tests {
     }
 
     #[test]
+    fn expressions_may_ignore_case() {
+        let pattern = Pattern::of_regex(r"(?i)\.(css|png)$").unwrap();
+        for (path, want) in [("/A.CSS", true), ("/a.Png", true), ("/a.js", false)] {
+            assert_eq!(pattern.matches(path).is_some(), want, "{path}");
+        }
+    }
+
+    #[test]
     fn wrong_patterns_are_refused() {
         for text in ["api", "", "a[", "/a/../b"] {
             let error = Pattern::of_path(text).unwrap_err();

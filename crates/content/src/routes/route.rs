@@ -1,17 +1,36 @@
 //! A route: what becomes of requests for some paths.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use hikyaku_units::ByteSize;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
 use super::action::{self, Action, Unusable};
+use super::changes::Changes;
 use super::config::{RouteConfig, SiteConfig};
-use super::fields::{HeaderRules, HeadersConfig};
+use super::errors::ErrorPages;
 use super::pattern::Pattern;
 use super::template::{Template, Values};
-use crate::files::add_slash;
-use crate::{Body, Peer, RequestBody, WholeFile, status_response};
+use super::variables::Facts;
+use crate::access::Access;
+use crate::cache::Cache;
+use crate::compress::{Compression, Plan};
+use crate::files::{MediaTypes, add_slash};
+use crate::{
+    AccessConfig, Body, ErrorReason, FilesConfig, Peer, RequestBody, Scheme, WholeFile,
+    status_response,
+};
+
+/// The treatment of a request.
+pub(super) enum Planned {
+    /// This response needs neither files nor an upstream.
+    Answer(Response<Body>),
+    /// Files or the upstream answer. They may see another path than the client's.
+    Serve(Option<String>),
+}
 
 /// Requests of some paths.
 #[derive(Debug)]
@@ -21,30 +40,63 @@ pub(super) struct Route {
     pub(super) rewrite: Option<Template>,
     /// That is the client's without the prefix.
     strips: bool,
-    request: HeaderRules,
-    response: Option<Arc<HeaderRules>>,
+    changes: Changes,
+    errors: Errors,
+    /// Whether the access log has its requests.
+    pub(super) is_logged: bool,
+    /// Size of a request's body; `None` where the server's counts.
+    pub(super) body_size: Option<ByteSize>,
+    /// `None` where everybody may use it. Routes without their own share the site's.
+    pub(super) access: Option<Arc<Access>>,
+    /// The cache of an upstream's responses.
+    pub(super) cache: Option<Arc<Cache>>,
+    /// Compression of an upstream's responses; files do their own.
+    compression: Option<Arc<Compression>>,
     pub(super) action: Action,
+}
+
+/// Pages in place of errors.
+#[derive(Clone, Debug, Default)]
+struct Errors {
+    pages: Arc<ErrorPages>,
+    /// Also of those of the upstream.
+    of_upstream: bool,
 }
 
 impl Route {
     /// All paths, as they are.
-    pub(super) const fn of(action: Action) -> Self {
+    pub(super) fn of(action: Action) -> Self {
         Self {
             pattern: Pattern::Prefix(String::new()),
             rewrite: None,
             strips: false,
-            request: HeaderRules::NONE,
-            response: None,
+            changes: Changes::default(),
+            errors: Errors::default(),
+            is_logged: true,
+            body_size: None,
+            access: None,
+            cache: None,
+            compression: None,
             action,
         }
     }
 
     pub(super) fn of_site(site: &SiteConfig) -> Result<Self, Unusable> {
-        let (request, response) = rules(&site.request_headers, &site.response_headers)?;
+        let changes = Changes::new(&site.request_headers, &site.response_headers);
+        let access = access(&site.access, site)?;
+        let compression = Compression::new(&site.compression).map_err(Unusable::Wrong)?;
         Ok(Self {
-            request,
-            response,
-            ..Self::of(Action::of_site(site)?)
+            changes: changes.map_err(Unusable::Wrong)?,
+            errors: Errors {
+                pages: pages(site.error_pages.iter(), &site.files)?,
+                of_upstream: site.proxy.intercept_errors,
+            },
+            is_logged: site.access_log.unwrap_or(true),
+            body_size: site.body_size,
+            cache: Cache::new(&site.cache, site, access.as_deref()).map_err(Unusable::Wrong)?,
+            access,
+            compression: compression.clone(),
+            ..Self::of(Action::of_site(site, compression)?)
         })
     }
 
@@ -52,25 +104,52 @@ impl Route {
     pub(super) fn of_config(
         config: &RouteConfig,
         site: &SiteConfig,
-        site_does: &Action,
+        rest: &Self,
     ) -> Result<Vec<Self>, Unusable> {
         let patterns = patterns(config).map_err(Unusable::Wrong)?;
         let regex = patterns.first().and_then(Pattern::regex);
         let rewrite = rewrite(config, &patterns).map_err(Unusable::Wrong)?;
-        let action = Action::of_route(config, site, site_does, regex)?;
+        let access = match &config.access {
+            Some(own) => access(own, site)?,
+            None => rest.access.clone(),
+        };
+        let compression = config.compression.as_ref().unwrap_or(&site.compression);
+        let compression = Compression::new(compression).map_err(Unusable::Wrong)?;
+        let action = Action::of_route(config, site, &rest.action, regex, compression.clone())?;
         let (mut request, mut response) = (
             config.request_headers.clone(),
             config.response_headers.clone(),
         );
         request.inherit(&site.request_headers);
         response.inherit(&site.response_headers);
-        let (request, response) = rules(&request, &response)?;
+        let changes = Changes::new(&request, &response).map_err(Unusable::Wrong)?;
+        let cache = config.cache.as_ref().unwrap_or(&site.cache);
+        let cache = Cache::new(cache, site, access.as_deref()).map_err(Unusable::Wrong)?;
+        let errors = Errors {
+            pages: match config.error_pages.is_empty() {
+                true => Arc::clone(&rest.errors.pages),
+                false => {
+                    let files = config.files.as_ref().unwrap_or(&site.files);
+                    pages(site.error_pages.iter().chain(&config.error_pages), files)?
+                }
+            },
+            of_upstream: config
+                .proxy
+                .as_ref()
+                .unwrap_or(&site.proxy)
+                .intercept_errors,
+        };
         let of = |pattern| Self {
             pattern,
             rewrite: rewrite.clone(),
             strips: config.strip_prefix,
-            request: request.clone(),
-            response: response.clone(),
+            changes: changes.clone(),
+            errors: errors.clone(),
+            is_logged: config.access_log.or(site.access_log).unwrap_or(true),
+            body_size: config.body_size.or(site.body_size),
+            access: access.clone(),
+            cache: cache.clone(),
+            compression: compression.clone(),
             action: action.clone(),
         };
         Ok(patterns.into_iter().map(of).collect())
@@ -78,14 +157,12 @@ impl Route {
 
     /// The response that needs neither files nor an upstream.
     pub(super) fn answer(&self, values: &Values<'_>) -> Option<Response<Body>> {
-        let mut response = match &self.action {
+        Some(match &self.action {
             Action::Redirect(to, status) => action::redirect(*status, &to.expand(values)),
             Action::Answer(answer) => answer.response(),
             Action::Files(_) if self.lacks_slash(values) => add_slash(values.path, values.query),
             Action::Files(_) | Action::Proxy(_) => return None,
-        };
-        self.change(&mut response);
-        Some(response)
+        })
     }
 
     /// Whether the path is the prefix of a directory, without the slash on which its links depend.
@@ -102,58 +179,162 @@ impl Route {
         })
     }
 
-    /// Lets files or the upstream answer, which see `rewritten` in place of the client's path.
-    pub(super) async fn serve(
+    /// Responds to those who may use the route, and refuses the others.
+    pub(super) async fn respond_to_some(
+        &self,
+        mut request: Request<RequestBody>,
+        peer: &Peer,
+        planned: Planned,
+    ) -> Response<Body> {
+        let checked = match &self.access {
+            Some(access) => access.check(&mut request, peer).await,
+            None => Ok(None),
+        };
+        match checked {
+            Ok(user) => {
+                if let Some(user) = user.as_ref().filter(|_| self.changes.have_variables()) {
+                    request.extensions_mut().insert(user.clone());
+                }
+                let mut response = self.respond(request, peer, planned).await;
+                if let Some(user) = user {
+                    response.extensions_mut().insert(user);
+                }
+                response
+            }
+            Err(mut refusal) => {
+                let facts = self.changes.facts(&request, peer);
+                self.change(&mut refusal, false, facts.as_deref());
+                refusal
+            }
+        }
+    }
+
+    /// Responds to everybody.
+    pub(super) async fn respond(
+        &self,
+        request: Request<RequestBody>,
+        peer: &Peer,
+        planned: Planned,
+    ) -> Response<Body> {
+        let facts = self.changes.facts(&request, peer);
+        let facts = facts.as_deref();
+        let (mut response, plan) = match planned {
+            Planned::Answer(response) => (response, None),
+            Planned::Serve(rewritten) => self.serve(request, peer, rewritten, facts).await,
+        };
+        let is_proxied = matches!(self.action, Action::Proxy(_));
+        self.change(&mut response, is_proxied && self.errors.of_upstream, facts);
+        // After the changes, which may forbid it.
+        if let Some(plan) = plan {
+            plan.apply(&mut response);
+        }
+        response
+    }
+
+    /// Lets files or the upstream answer, which see `rewritten` in place of the client's path. Returns how the
+    /// response is compressed, too.
+    async fn serve(
         &self,
         mut request: Request<RequestBody>,
         peer: &Peer,
         rewritten: Option<String>,
-    ) -> Response<Body> {
-        let mut response = match &self.action {
+        facts: Option<&Facts>,
+    ) -> (Response<Body>, Option<Plan>) {
+        let mut plan = None;
+        let response = match &self.action {
             Action::Files(files) => {
                 let (head, _) = request.into_parts();
                 let path = rewritten.as_deref().map(path_of);
                 files.respond(&head, path.unwrap_or(head.uri.path())).await
             }
             Action::Proxy(proxy) => {
-                self.request.apply(request.headers_mut());
+                self.changes.change_request(request.headers_mut(), facts);
+                let uri = self.cache.as_ref().and(rewritten.as_ref());
+                let uri = uri.map(|_| request.uri().clone());
                 if let Some(target) = rewritten {
                     retarget(request.uri_mut(), &target);
                 }
+                plan = self.plan(&mut request);
                 // Boxed, since it is twenty times the size of the other future. Without the box,
                 // each request for a file would move all of it.
-                Box::pin(proxy.respond(request, peer)).await
+                match &self.cache {
+                    Some(cache) => Box::pin(cache.respond(proxy, request, uri, peer)).await,
+                    None => Box::pin(proxy.respond(request, peer)).await,
+                }
             }
             // Answered before; a site that is nothing but routes has nothing else.
             Action::Redirect(..) | Action::Answer(_) => status_response(StatusCode::NOT_FOUND),
         };
-        self.change(&mut response);
-        response
+        (response, plan)
     }
 
-    pub(super) fn whole_file(&self, path: &str, headers: &HeaderMap) -> Option<WholeFile> {
-        let Action::Files(files) = &self.action else {
+    /// Plans the compression of an upstream's response.
+    fn plan(&self, request: &mut Request<RequestBody>) -> Option<Plan> {
+        let compression = self.compression.as_ref()?;
+        let mut plan = compression.plan(request.method(), request.headers())?;
+        plan.adapt(request.headers_mut());
+        Some(plan)
+    }
+
+    /// `path` is the one that the action sees, and `uri` the client's.
+    pub(super) fn whole_file(
+        &self,
+        uri: &Uri,
+        path: &str,
+        headers: &HeaderMap,
+        scheme: Scheme,
+    ) -> Option<WholeFile> {
+        // A head that is prepared for all requests has parts of none.
+        if self.access.is_some() || self.changes.vary() {
             return None;
+        }
+        let response = self.changes.response();
+        let file = match (&self.action, &self.cache) {
+            (Action::Files(files), _) => {
+                let file = files.whole(path_of(path), headers)?;
+                file.changed_by(response)
+            }
+            // Fields that are changed on their way to the upstream may choose its response.
+            (Action::Proxy(_), Some(cache)) if self.changes.leave_requests() => {
+                let is_sent_as_it_is = |fields: &HeaderMap, length| {
+                    let compression = self.compression.as_ref();
+                    compression.is_none_or(|it| !it.covers(fields, Some(length)))
+                };
+                cache.whole((scheme, uri, headers), response, is_sent_as_it_is)?
+            }
+            _ => return None,
         };
-        let file = files.whole(path_of(path), headers)?;
-        Some(file.changed_by(self.response.as_ref()))
+        Some(file.logged(self.is_logged))
     }
 
-    pub(super) fn change(&self, response: &mut Response<Body>) {
-        if let Some(rules) = &self.response {
-            rules.apply(response.headers_mut());
+    /// Gives a response the page of its error, if that is in words or `is_of_upstream`, and its fields.
+    fn change(&self, response: &mut Response<Body>, is_of_upstream: bool, facts: Option<&Facts>) {
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            self.errors.pages.apply(response, is_of_upstream);
         }
+        self.changes.change_response(response, facts);
     }
 }
 
-/// The changes of requests and of responses; `None` without any.
-fn rules(
-    request: &HeadersConfig,
-    response: &HeadersConfig,
-) -> Result<(HeaderRules, Option<Arc<HeaderRules>>), Unusable> {
-    let request = HeaderRules::new("request_headers", request).map_err(Unusable::Wrong)?;
-    let response = HeaderRules::new("response_headers", response).map_err(Unusable::Wrong)?;
-    Ok((request, (!response.is_empty()).then(|| Arc::new(response))))
+/// The pages of a site or a route, with the media types of its files. Later ones take the place of former
+/// ones for the same status.
+fn pages<'a>(
+    config: impl Iterator<Item = (&'a String, &'a PathBuf)>,
+    files: &FilesConfig,
+) -> Result<Arc<ErrorPages>, Unusable> {
+    let by_status: BTreeMap<_, _> = config.collect();
+    let types = MediaTypes::new(&files.types).map_err(|why| Unusable::Wrong(why.to_string()))?;
+    let pages = ErrorPages::read(by_status, &types).map_err(Unusable::Wrong)?;
+    Ok(Arc::new(pages))
+}
+
+/// The conditions of a site or a route.
+fn access(config: &AccessConfig, site: &SiteConfig) -> Result<Option<Arc<Access>>, Unusable> {
+    let access = Access::new(config, site);
+    let access = access
+        .map_err(|why| Unusable::Wrong(format!("`access`: {}", ErrorReason::from_error(&*why))))?;
+    Ok(access.map(Arc::new))
 }
 
 fn patterns(config: &RouteConfig) -> Result<Vec<Pattern>, String> {

@@ -4,15 +4,18 @@ use regex::Captures;
 
 use super::path::is_plain;
 use super::pattern::Matched;
+use super::pieces::{Piece, pieces};
+use crate::Scheme;
 
-/// A part of a URL with variables: `$host`, `$path`, `$query`, `$rest`, and the groups of a regular
-/// expression, `$1` or `$name`. `${name}` sets a name off from letters after it, and `$$` is a dollar sign.
+/// A part of a URL with variables: `$scheme`, `$host`, `$path`, `$query`, `$rest`, and the groups of a
+/// regular expression, `$1` or `$name`. `${name}` sets a name off from letters after it, and `$$` is a dollar sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
+    Scheme,
     Host,
     Path,
     Query,
@@ -23,6 +26,8 @@ enum Part {
 
 /// The values of variables.
 pub(super) struct Values<'a> {
+    /// The scheme that was asked for.
+    pub(super) scheme: Scheme,
     /// The host that was asked for, with its port if it has one.
     pub(super) host: &'a str,
     /// The path in its normal form.
@@ -43,6 +48,7 @@ impl<'a> Values<'a> {
             None => ("", None),
         };
         Self {
+            scheme: Scheme::default(),
             host: "",
             path,
             query: None,
@@ -55,7 +61,7 @@ impl<'a> Values<'a> {
 impl Template {
     /// Whether it has variables whose values the path does not give.
     pub(super) fn needs_request(&self) -> bool {
-        let is_of_request = |part: &Part| matches!(part, Part::Host | Part::Query);
+        let is_of_request = |part: &Part| matches!(part, Part::Scheme | Part::Host | Part::Query);
         self.0.iter().any(is_of_request)
     }
 
@@ -65,20 +71,15 @@ impl Template {
     /// If the text names a variable that is not there; the error is a sentence.
     pub(super) fn parse(text: &str, regex: Option<&regex::Regex>) -> Result<Self, String> {
         let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('$') {
-            push_text(&mut parts, before);
-            let (name, after) = name(after).ok_or_else(|| {
-                format!("`{text}` has a `$` without a name: `$$` is a dollar sign")
-            })?;
-            rest = after;
-            match Part::of(name, regex) {
-                Some(Part::Text(text)) => push_text(&mut parts, &text),
-                Some(part) => parts.push(part),
-                None => return Err(unknown(text, name)),
+        for piece in pieces(text)? {
+            match piece {
+                Piece::Text(text) => push_text(&mut parts, text),
+                Piece::Variable(name) => {
+                    let part = Part::of(name, regex).ok_or_else(|| unknown(text, name))?;
+                    parts.push(part);
+                }
             }
         }
-        push_text(&mut parts, rest);
         match parts.iter().find_map(Part::foreign_to_urls) {
             Some(char) => Err(format!(
                 "`{text}` has `{char}`, which no URL has: write it percent-encoded"
@@ -93,6 +94,7 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(part) => text.push_str(part),
+                Part::Scheme => text.push_str(values.scheme.name()),
                 Part::Host => text.push_str(values.host),
                 Part::Path => text.push_str(values.path),
                 Part::Query => {
@@ -117,7 +119,7 @@ impl Template {
 impl Part {
     fn of(name: &str, regex: Option<&regex::Regex>) -> Option<Self> {
         Some(match name {
-            "$" => Self::Text("$".to_owned()),
+            "scheme" => Self::Scheme,
             "host" => Self::Host,
             "path" => Self::Path,
             "query" => Self::Query,
@@ -150,33 +152,15 @@ impl Part {
 
 fn push_text(parts: &mut Vec<Part>, more: &str) {
     match parts.last_mut() {
-        _ if more.is_empty() => {}
         Some(Part::Text(text)) => text.push_str(more),
         _ => parts.push(Part::Text(more.to_owned())),
     }
 }
 
-/// Splits a variable's name off the text after its dollar sign.
-fn name(text: &str) -> Option<(&str, &str)> {
-    if let Some(rest) = text.strip_prefix('$') {
-        return Some(("$", rest));
-    }
-    if let Some(text) = text.strip_prefix('{') {
-        return text.split_once('}').filter(|(name, _)| !name.is_empty());
-    }
-    let is_digit = text.starts_with(|first: char| first.is_ascii_digit());
-    let end = text.find(|next: char| match is_digit {
-        true => !next.is_ascii_digit(),
-        false => !(next.is_ascii_alphanumeric() || next == '_'),
-    });
-    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
-    (!name.is_empty()).then_some((name, rest))
-}
-
 fn unknown(text: &str, name: &str) -> String {
     format!(
-        "`{text}` names the variable `{name}`: there are $host, $path, $query and, with `path`, $rest, or \
-         with `regex` its groups"
+        "`{text}` names the variable `{name}`: there are $scheme, $host, $path, $query and, with `path`, \
+         $rest, or with `regex` its groups"
     )
 }
 
@@ -190,6 +174,7 @@ mod tests {
         let path = "/old/2026/a%20b";
         let groups = regex.captures(path).unwrap();
         let values = Values {
+            scheme: Scheme::Http,
             host: "example.org:8443",
             path,
             query: Some("q=1"),
@@ -201,6 +186,7 @@ mod tests {
                 "https://$host$path$query",
                 "https://example.org:8443/old/2026/a%20b?q=1",
             ),
+            ("$scheme://b", "http://b"),
             ("/$1-$name", "/2026-a%20b"),
             ("/$1x${name}y", "/2026xa%20by"),
             ("/$2", "/a%20b"),
@@ -226,8 +212,7 @@ mod tests {
     fn a_variable_that_is_not_there_is_refused() {
         let regex = regex::Regex::new("^/(a)").unwrap();
         let texts = [
-            "/$2", "/$name", "/$rest", "/$", "/${1", "/${}", "/$-", "/a b", "/straße", "/a\r\nb",
-            "/\"",
+            "/$2", "/$name", "/$rest", "/$", "/a b", "/straße", "/a\r\nb", "/\"",
         ];
         for text in texts {
             let error = Template::parse(text, Some(&regex)).unwrap_err();

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hikyaku_content::{Body, Content, Peer, RequestBody, omit_content};
+use hikyaku_content::{Body, Content, Peer, RequestBody, Scheme, omit_content};
 use hikyaku_units::arm::Version;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -49,8 +49,17 @@ pub(crate) async fn respond(
     request: Request<RequestBody>,
     version: Version,
 ) -> Response<Body> {
+    respond_to(content, request, &peer(version)).await
+}
+
+/// Responds to the client of a connection.
+pub(crate) async fn respond_to(
+    content: &Content,
+    request: Request<RequestBody>,
+    peer: &Peer,
+) -> Response<Body> {
     let method = request.method().clone();
-    let mut response = content.respond(request, &peer(version)).await;
+    let mut response = content.respond(request, peer).await;
     omit_content(&method, &mut response);
     response
 }
@@ -61,7 +70,10 @@ pub(crate) fn peer(version: Version) -> Peer {
         remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
         local: SocketAddr::from(([192, 0, 2, 2], 443)),
         version,
+        tls: None,
         server_name: Some("site.example".into()),
+        scheme: Scheme::Https,
+        via: None,
     }
 }
 

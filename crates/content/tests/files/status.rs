@@ -259,6 +259,65 @@ proptest::proptest! {
     }
 }
 
+#[tokio::test]
+async fn an_extension_is_tried_where_a_path_names_no_file() {
+    let config = FilesConfig {
+        extensions: vec![".html".to_owned(), ".htm".to_owned()],
+        fallback: Some("index.html".to_owned()),
+        ..FilesConfig::default()
+    };
+    let server = Server::new(&config, |root| {
+        write(&root.join("index.html"), "home");
+        write(&root.join("about.html"), "about");
+        write(&root.join("about.html.gz"), "about, smaller");
+        write(&root.join("old.htm"), "old");
+        write(&root.join("both.html"), "first");
+        write(&root.join("both.htm"), "second");
+        write(&root.join("plain"), "plain");
+        write(&root.join("plain.html"), "page");
+        write(&root.join("dir.html"), "dir page");
+        write(&root.join("dir/index.html"), "dir");
+        write(&root.join("dir/deep.html"), "deep");
+        write(&root.join("other/index.html"), "other");
+        write(&root.join("odd.html/index.html"), "odd");
+        write(&root.join(".hidden.html"), "hidden");
+    });
+    let long = format!("/{}", "a".repeat(253));
+    let cases = [
+        ("/about", 200, "about"),
+        ("/about?x", 200, "about"),
+        ("/about.html", 200, "about"),
+        ("/old", 200, "old"),
+        ("/both", 200, "first"),
+        ("/plain", 200, "plain"),
+        ("/dir", 200, "dir page"),
+        ("/dir/", 200, "dir"),
+        ("/dir/deep", 200, "deep"),
+        ("/other", 301, "301 Moved Permanently\n"),
+        // Other paths have the page of the application.
+        ("/about/", 200, "home"),
+        ("/odd", 200, "home"),
+        ("/.hidden", 200, "home"),
+        ("/none", 200, "home"),
+        ("/", 200, "home"),
+        (&*long, 200, "home"),
+    ];
+    // Twice, since the second time files are known.
+    for (path, status, body) in cases.iter().chain(&cases) {
+        let answer = server.get(path, &[]).await;
+        assert_eq!((answer.status, answer.text()), (*status, *body), "{path}");
+        let is_page = *status == 200 && *path != "/plain";
+        let media_type = answer.header("content-type");
+        assert_eq!(media_type == Some("text/html"), is_page, "{path}");
+    }
+    let gzip = server.get("/about", &[("accept-encoding", "gzip")]).await;
+    assert_eq!(gzip.text(), "about, smaller");
+    let tag = server.get("/about", &[]).await;
+    let tag = tag.header("etag").unwrap();
+    let known = server.get("/about", &[("if-none-match", tag)]).await;
+    assert_eq!(known.status, 304);
+}
+
 #[test]
 fn unusable_settings_are_reported_by_name() {
     let open = |config: FilesConfig| {
@@ -272,6 +331,16 @@ fn unusable_settings_are_reported_by_name() {
         ..FilesConfig::default()
     });
     assert_eq!(error, "`index`: `../x` is not a plain file name");
+    let long = format!(".{}", "a".repeat(64));
+    for extension in ["html", ".", "", "./x", &*long] {
+        let extensions = vec![extension.to_owned()];
+        let error = open(FilesConfig {
+            extensions,
+            ..FilesConfig::default()
+        });
+        let want = format!("`extensions`: `{extension}` is no extension such as `.html`");
+        assert_eq!(error, want);
+    }
     let small_body = ByteSize::from_mib(2);
     let error = open(FilesConfig {
         small_body,

@@ -1,10 +1,11 @@
 //! Upstreams that fail, and settings that cannot be used.
 
 use std::future::pending;
+use std::time::Duration;
 
-use crate::support::{Edge, Kind, Upstream, echo, impatient, raw_upstream, read, reason};
-use hikyaku_content::{Proxy, ProxyConfig};
-use hikyaku_units::ByteSize;
+use crate::support::{Edge, Kind, Upstream, echo, impatient, proxy, raw_upstream, read, reason};
+use hikyaku_content::proxy::HealthConfig;
+use hikyaku_content::{ProxyConfig, Upstreams};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -158,6 +159,17 @@ async fn certificates_are_checked_unless_insecure() {
     assert_eq!(edge.get("/").await.status(), 200);
 }
 
+fn health(path: &str, host: Option<&str>) -> ProxyConfig {
+    ProxyConfig {
+        health: Some(HealthConfig {
+            path: path.to_owned(),
+            host: host.map(str::to_owned),
+            ..HealthConfig::default()
+        }),
+        ..ProxyConfig::default()
+    }
+}
+
 #[test]
 fn unusable_settings_are_reported_with_the_reason() {
     let empty = tempfile::NamedTempFile::new().unwrap();
@@ -186,11 +198,44 @@ fn unusable_settings_are_reported_with_the_reason() {
             ca(empty.path()),
             "setting up TLS towards `a_b..`",
         ),
+        (
+            "https://a",
+            ProxyConfig {
+                tls_server_name: Some("a b".to_owned()),
+                ca: ca(empty.path()).ca,
+                ..ProxyConfig::default()
+            },
+            "setting up TLS towards `a b`",
+        ),
+        (
+            "http://a",
+            ProxyConfig {
+                avoid_max: Duration::from_secs(1),
+                ..ProxyConfig::default()
+            },
+            "reading the setting `proxy.avoid_max`: it is below `avoid_min`",
+        ),
+        (
+            "http://a",
+            health("healthz", None),
+            "reading the setting `proxy.health.path`: it is no path",
+        ),
+        (
+            "http://a",
+            health("/", Some("a b")),
+            "reading the setting `proxy.health.host`: it is no host",
+        ),
     ];
+    let twice = proxy(
+        &["http://a", "http://a"],
+        &ProxyConfig::default(),
+        &Upstreams::default(),
+    );
+    let twice = twice.unwrap_err().to_string();
+    assert!(twice.contains("`http://a`: it is named twice"), "{twice}");
     for (url, config, want) in cases {
-        let error = Proxy::new(url, &config, ByteSize::from_kib(64))
-            .unwrap_err()
-            .to_string();
+        let error = proxy(&[url], &config, &Upstreams::default());
+        let error = error.unwrap_err().to_string();
         assert!(error.starts_with(want), "{url}: {error}");
     }
 }

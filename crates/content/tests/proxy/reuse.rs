@@ -5,7 +5,11 @@ use std::time::Duration;
 use crate::support::{
     Edge, Kind, Upstream, connections_become_idle, echo, full, no_body, post, raw_upstream, read,
 };
+use bytes::Bytes;
+use futures_util::stream;
 use hikyaku_content::ProxyConfig;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -92,5 +96,53 @@ async fn a_request_that_a_closing_connection_did_not_take_goes_over_another() {
         std::thread::sleep(Duration::from_millis(200));
         // The end of the connection arrives, but its task does not run before this one.
         tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_over_an_old_connection_goes_on() {
+    for kind in [Kind::Http1, Kind::Http2] {
+        let upstream = Upstream::start(kind, echo).await;
+        let age = Duration::from_millis(100);
+        let edge = upstream.edge(&ProxyConfig {
+            connection_age: age,
+            ..ProxyConfig::default()
+        });
+        let (send, receive) = tokio::sync::mpsc::channel::<&str>(1);
+        let chunks = stream::unfold(receive, |mut receive| async {
+            let chunk = receive.recv().await?;
+            Some((Ok(Frame::data(Bytes::from(chunk))), receive))
+        });
+        send.send("one ").await.unwrap();
+        let response = edge
+            .send(post("/", StreamBody::new(chunks).boxed_unsync()))
+            .await;
+        assert_eq!(response.status(), 200);
+        tokio::time::sleep(age).await;
+        assert_eq!(read(edge.get("/").await).await, "");
+        assert_eq!(upstream.connections(), 2, "{kind:?}");
+        send.send("two").await.unwrap();
+        drop(send);
+        assert_eq!(read(response).await, "one two", "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_are_old_get_no_more_requests() {
+    for kind in [Kind::Http1, Kind::Http2, Kind::TlsHttp2] {
+        let upstream = Upstream::start(kind, echo).await;
+        let age = Duration::from_millis(700);
+        let edge = upstream.edge(&ProxyConfig {
+            connection_age: age,
+            ..ProxyConfig::default()
+        });
+        for connections in 1..=2 {
+            for _ in 0..3 {
+                assert_eq!(read(edge.send(post("/", full("x"))).await).await, "x");
+                connections_become_idle().await;
+            }
+            assert_eq!(upstream.connections(), connections, "{kind:?}");
+            tokio::time::sleep(age).await;
+        }
     }
 }

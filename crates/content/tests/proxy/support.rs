@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_content::{Body, BoxError, Content, ErrorReason, Proxy, ProxyConfig, RequestBody};
+use hikyaku_content::{
+    Body, BoxError, Content, ErrorReason, Proxy, ProxyConfig, ProxyError, RequestBody,
+    UpstreamStatus, Upstreams, UpstreamsConfig,
+};
 use hikyaku_units::ByteSize;
 use hikyaku_units::arm::Version;
 use http::uri::Authority;
@@ -30,7 +33,7 @@ use crate::common::{listen, respond};
 
 pub(crate) type ServerBody = UnsyncBoxBody<Bytes, BoxError>;
 type Answering = Pin<Box<dyn Future<Output = Response<ServerBody>> + Send>>;
-type Handler = dyn Fn(Request<Incoming>) -> Answering + Send + Sync;
+pub(crate) type Handler = dyn Fn(Request<Incoming>) -> Answering + Send + Sync;
 
 /// A request as the upstream saw it.
 #[derive(Clone, Debug)]
@@ -159,7 +162,7 @@ impl Upstream {
     }
 }
 
-async fn serve<S>(stream: S, handler: Arc<Handler>, seen: Arc<Mutex<Vec<Seen>>>)
+pub(crate) async fn serve<S>(stream: S, handler: Arc<Handler>, seen: Arc<Mutex<Vec<Seen>>>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -216,14 +219,27 @@ where
 /// The proxy under test.
 pub(crate) struct Edge {
     content: Arc<Content>,
+    pub(crate) upstreams: Upstreams,
 }
 
 impl Edge {
     pub(crate) fn new(url: &str, config: &ProxyConfig) -> Self {
-        let proxy = Proxy::new(url, config, ByteSize::from_kib(64)).unwrap();
+        Self::of_group(&[url], config)
+    }
+
+    pub(crate) fn of_group(urls: &[impl ToString], config: &ProxyConfig) -> Self {
+        let upstreams = Upstreams::default();
+        let proxy = proxy(urls, config, &upstreams).unwrap();
         Self {
             content: Arc::new(Content::from(proxy)),
+            upstreams,
         }
+    }
+
+    /// The state of an upstream.
+    pub(crate) fn status(&self, url: &str) -> UpstreamStatus {
+        let mut all = self.upstreams.statuses().into_iter();
+        all.find(|status| status.url == url).unwrap()
     }
 
     pub(crate) async fn send(&self, request: Request<RequestBody>) -> Response<Body> {
@@ -238,6 +254,30 @@ impl Edge {
     pub(crate) async fn listen(&self) -> SocketAddr {
         listen(&self.content).await
     }
+}
+
+pub(crate) fn proxy(
+    urls: &[impl ToString],
+    config: &ProxyConfig,
+    known: &Upstreams,
+) -> Result<Proxy, ProxyError> {
+    let urls: Vec<_> = urls.iter().map(ToString::to_string).collect();
+    let urls = UpstreamsConfig::from(urls);
+    Proxy::new(&urls, config, ByteSize::from_kib(64), known)
+}
+
+/// Waits until there is something to see.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(Duration::from_secs(60), looking).await;
+    seen.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
 pub(crate) fn get(path: &str) -> Request<RequestBody> {

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
 /// An upstream that takes WebSocket connections and returns their messages.
-async fn websocket_upstream() -> std::net::SocketAddr {
+pub(crate) async fn websocket_upstream() -> std::net::SocketAddr {
     raw_upstream(|stream, _| async move {
         let Ok(socket) = tokio_tungstenite::accept_async(stream).await else {
             return;

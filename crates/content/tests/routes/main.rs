@@ -1,9 +1,12 @@
 //! Routes of a site, over files of real directories and to a real upstream.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 #[allow(dead_code, reason = "of the socket, which routes do not need")]
 #[path = "../common/mod.rs"]
 mod common;
+mod errors;
+mod fields;
 mod support;
 
 use http::{Method, Request};

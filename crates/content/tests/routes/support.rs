@@ -1,15 +1,20 @@
 //! A site with directories and an upstream, and its answers.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
-use std::path::Path;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use hikyaku_content::{Content, HeadersConfig, RouteConfig, SiteConfig};
+use hikyaku_content::{
+    AccessConfig, Content, FilesConfig, HeadersConfig, NoServer, Peer, RequestId, RouteConfig,
+    SiteConfig, User, WholeFile,
+};
 use hikyaku_units::ByteSize;
 use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, Response};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -17,7 +22,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use crate::common::{no_body, peer, respond};
+use crate::common::{no_body, peer, respond_to};
 
 /// Sites with their directories, `www` and `docs`.
 pub(crate) struct Site {
@@ -32,6 +37,10 @@ struct Keys {
     root: Option<String>,
     request_headers: HeadersConfig,
     response_headers: HeadersConfig,
+    error_pages: BTreeMap<String, PathBuf>,
+    files: FilesConfig,
+    access_log: Option<bool>,
+    access: AccessConfig,
     #[serde(rename = "route")]
     routes: Vec<RouteConfig>,
     #[serde(rename = "site")]
@@ -70,20 +79,52 @@ impl Site {
 
     /// Makes a request as it is.
     pub(crate) async fn exchange(&self, request: http::request::Builder) -> Answer {
+        self.exchange_from(peer(Version::H1), request).await
+    }
+
+    /// Makes a request as a client of another address does.
+    pub(crate) async fn get_from(&self, address: &str, path: &str) -> Answer {
+        let peer = Peer {
+            remote: (address.parse::<IpAddr>().unwrap(), 1234).into(),
+            ..peer(Version::H1)
+        };
+        let request = Request::get(path).header("host", HOST);
+        self.exchange_from(peer, request).await
+    }
+
+    async fn exchange_from(&self, peer: Peer, request: http::request::Builder) -> Answer {
         let request = request.body(no_body()).unwrap();
-        let response = respond(&self.content, request, Version::H1).await;
+        let response = respond_to(&self.content, request, &peer).await;
+        let extensions = response.extensions();
+        let user = extensions.get::<User>().cloned();
+        let id = extensions.get::<RequestId>().map(ToString::to_string);
+        let has_no_server = extensions.get::<NoServer>().is_some();
         let (parts, body) = response.into_parts();
         Answer {
             status: parts.status.as_u16(),
             headers: parts.headers,
+            user: user.map(|user| user.0.to_string()),
+            id,
+            has_no_server,
             body: body.collect().await.unwrap().to_bytes(),
         }
     }
 
+    /// The file that answers a request from memory.
+    pub(crate) fn whole_file(&self, path: &str) -> Option<WholeFile> {
+        let request = Request::get(path).header("host", HOST).body(()).unwrap();
+        self.content.whole_file(&request, &peer(Version::H2))
+    }
+
+    /// Whether the access log has a request.
+    pub(crate) fn is_logged(&self, path: &str) -> bool {
+        let request = Request::get(path).header("host", HOST).body(()).unwrap();
+        self.content.is_logged(&request, &peer(Version::H2))
+    }
+
     /// The head of a file that is in memory, as an engine would encode it.
     pub(crate) fn whole(&self, path: &str) -> Option<String> {
-        let request = Request::get(path).header("host", HOST).body(()).unwrap();
-        let file = self.content.whole_file(&request, &peer(Version::H2))?;
+        let file = self.whole_file(path)?;
         let head = file.prepared_h1(|headers| lines(headers).into());
         Some(String::from_utf8(head.to_vec()).unwrap())
     }
@@ -100,6 +141,10 @@ fn lines(headers: &HeaderMap) -> String {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: HeaderMap,
+    pub(crate) user: Option<String>,
+    /// The number of the request, for the log.
+    pub(crate) id: Option<String>,
+    pub(crate) has_no_server: bool,
     body: Bytes,
 }
 
@@ -138,6 +183,10 @@ fn sites(config: &str, root: &Path) -> Vec<SiteConfig> {
             root: keys.root.map(Into::into),
             request_headers: keys.request_headers,
             response_headers: keys.response_headers,
+            error_pages: keys.error_pages,
+            files: keys.files,
+            access_log: keys.access_log,
+            access: keys.access,
             routes: keys.routes,
             header_size: ByteSize::from_kib(64),
             ..SiteConfig::default()
@@ -152,11 +201,20 @@ fn directories() -> TempDir {
         ("www/index.html", "www index"),
         ("www/a.txt", "www a"),
         ("www/sub/index.html", "www sub"),
+        ("www/sub.html", "www sub page"),
+        ("www/about.html", "www about"),
         ("www/app/index.html", "app index"),
         ("www/app/app.js", "app js"),
         ("docs/index.html", "docs index"),
         ("docs/a.txt", "docs a"),
         ("docs/deep/index.html", "docs deep"),
+        ("pages/404.html", "no such page"),
+        ("pages/5xx.txt", "broken"),
+        // The password is `secret`.
+        (
+            "users",
+            "ada:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n",
+        ),
     ] {
         let path = root.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -180,16 +238,27 @@ async fn upstream() -> String {
     url
 }
 
-fn report(request: &Request<Incoming>) -> Response<Empty<Bytes>> {
+fn report(request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let target = request.uri().path_and_query().unwrap().as_str();
+    if let Some(status) = target.strip_prefix("/status/") {
+        let response = Response::builder().status(status).header("etag", "\"a\"");
+        return response.body(Full::from("of the upstream")).unwrap();
+    }
     let mut response = Response::builder()
         .header("x-target", target)
         .header("x-method", request.method().as_str())
+        .header("server", "upstream")
         .header("x-powered-by", "test");
-    for (name, seen) in [("x-asked", "x-saw-asked"), ("cookie", "x-saw-cookie")] {
+    for (name, seen) in [
+        ("x-asked", "x-saw-asked"),
+        ("cookie", "x-saw-cookie"),
+        ("remote-user", "x-saw-user"),
+        ("remote-seen", "x-saw-seen"),
+        ("x-request-id", "x-saw-id"),
+    ] {
         if let Some(value) = request.headers().get(name) {
             response = response.header(seen, value);
         }
     }
-    response.body(Empty::new()).unwrap()
+    response.body(Full::default()).unwrap()
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::slab::{Slab, Slot};
+use super::slots::SlotSet;
 
 /// A change for a store. Apply changes in the order given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +27,10 @@ impl<K, V> Change<K, V> {
     }
 }
 
-/// Changed slots as one bit each, and removed keys.
+/// Changed slots, and removed keys.
 #[derive(Debug)]
 pub(super) struct Journal<K> {
-    dirty: Vec<u64>,
-    /// Word of `dirty` to look at next, so that no slot waits for ever.
-    cursor: usize,
+    dirty: SlotSet,
     removed: VecDeque<K>,
     max_removed: usize,
     cleared: bool,
@@ -41,8 +40,7 @@ impl<K: Copy> Journal<K> {
     pub(super) const fn new(max_removed: usize) -> Self {
         let removed = VecDeque::new();
         Self {
-            dirty: Vec::new(),
-            cursor: 0,
+            dirty: SlotSet::new(),
             removed,
             max_removed,
             cleared: false,
@@ -50,19 +48,12 @@ impl<K: Copy> Journal<K> {
     }
 
     pub(super) fn changed(&mut self, slot: Slot) {
-        let (word, bit) = slot.bit();
-        if word >= self.dirty.len() {
-            self.dirty.resize(word + 1, 0);
-        }
-        self.dirty[word] |= bit;
+        self.dirty.insert(slot);
     }
 
     /// The entry in a slot was removed.
     pub(super) fn removed(&mut self, slot: Slot) {
-        let (word, bit) = slot.bit();
-        if let Some(word) = self.dirty.get_mut(word) {
-            *word &= !bit;
-        }
+        self.dirty.remove(slot);
     }
 
     /// A key is to leave the store. Returns whether there is room to note it.
@@ -89,24 +80,10 @@ impl<K: Copy> Journal<K> {
         if let Some(key) = self.removed.pop_front() {
             return Some(Change::Remove(key));
         }
-        while let Some(slot) = self.next_slot() {
+        while let Some(slot) = self.dirty.pop() {
             if let Some(entry) = slab.get(slot) {
                 return Some(Change::Put(entry.key, &entry.value));
             }
-        }
-        None
-    }
-
-    fn next_slot(&mut self) -> Option<Slot> {
-        let words = self.dirty.len();
-        for _ in 0..words {
-            let word = self.dirty.get_mut(self.cursor)?;
-            if *word != 0 {
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                return Some(Slot(self.cursor as u32 * 64 + bit));
-            }
-            self.cursor = (self.cursor + 1) % words;
         }
         None
     }

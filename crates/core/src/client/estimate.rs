@@ -1,5 +1,6 @@
 //! Everything that is known of one client address or one prefix.
 
+mod carried;
 mod codec;
 mod loss;
 mod open_rate;
@@ -18,6 +19,7 @@ use crate::stat::{Stat, faded};
 use hikyaku_units::arm::{ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 
+pub use carried::CARRIED_LEN;
 pub use codec::ENCODED_LEN;
 pub(crate) use codec::Packed;
 pub use loss::{LossBounds, LossCount};

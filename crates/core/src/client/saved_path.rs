@@ -19,10 +19,7 @@ impl Knowledge {
         now: Timestamp,
         policy: &PolicyConfig,
     ) -> Option<SavedPath> {
-        let prefixes = self.prefixes.iter().flatten().map(|(_, prefix)| prefix);
-        self.own
-            .iter()
-            .chain(prefixes)
+        self.levels()
             .find_map(|level| of_level(level, transport, now, policy))
     }
 }
@@ -59,7 +56,7 @@ fn of_level(
 
 /// Half-lives of the rate after which a path is not known any more. This is the Lifetime of
 /// RFC 9959 §3.1.
-const LIFETIME: u32 = 4;
+pub(super) const LIFETIME: u32 = 4;
 /// Samples of the rate that are needed: one may be a burst's.
 const ENOUGH_SAMPLES: f32 = 2.0;
 /// Bytes that any connection may begin with (RFC 6928 §2): knowing less says nothing.

@@ -8,6 +8,7 @@
 //! returned is evicted only later. A table belongs to one thread; [`stripe_of`](crate::client::key::stripe_of) spreads
 //! clients over several.
 
+mod fleet;
 mod lesson;
 
 use std::net::IpAddr;
@@ -15,13 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bounded::{BoundedMap, Change, MapKey, Slot, TableConfig, Target};
-use crate::client::estimate::{ENCODED_LEN, Estimate, Packed};
+use crate::client::estimate::{CARRIED_LEN, ENCODED_LEN, Estimate, Packed};
 use crate::client::key::{Key, Prefix, prefixes};
 use crate::client::sample::{Observation, Outcome};
+use crate::client::saved_path::LIFETIME;
 use crate::client::view::{ClientView, Knowledge};
 use crate::codec::DecodeError;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
+use fleet::Fleet;
 use hikyaku_units::arm::Version;
 use hikyaku_units::{Secs, Timestamp};
 use lesson::Lesson;
@@ -30,8 +33,13 @@ use lesson::Lesson;
 #[derive(Debug)]
 pub struct ClientTable {
     records: BoundedMap<Key, Packed>,
+    /// Estimates that clients have carried here. They are no observations of this server, so that neither
+    /// prefixes nor the store hear of them.
+    carried: BoundedMap<Key, Packed>,
     policy: Arc<PolicyConfig>,
     model: Arc<Model>,
+    /// The part that is shared with other edges; `None` for an edge that is alone.
+    fleet: Option<Box<Fleet>>,
 }
 
 /// The aliases of a record are the prefixes around its client, nearest first.
@@ -59,8 +67,14 @@ impl ClientTable {
     pub fn new(config: TableConfig, policy: Arc<PolicyConfig>, model: Arc<Model>) -> Self {
         Self {
             records: BoundedMap::new(config),
+            carried: BoundedMap::new(TableConfig {
+                max_records: config.max_records / CARRIED_PART,
+                journal: false,
+                ..config
+            }),
             policy,
             model,
+            fleet: None,
         }
     }
 
@@ -90,11 +104,53 @@ impl ClientTable {
         else {
             return;
         };
+        self.note_shared(slot, observation);
         self.each_prefix(addr, slot, |table, slot| {
             table.update(slot, |estimate| {
                 lesson.teach_prefix(estimate, &effect, now, &policy);
             });
+            table.note_shared(slot, observation);
         });
+    }
+
+    /// Takes an estimate that a client carries from another server, or from before. Returns whether it says
+    /// more of the client than is known here. It is of no use once it is older than knowledge of a path may
+    /// be.
+    pub fn carry(&mut self, addr: IpAddr, now: Timestamp, carried: &Estimate) -> bool {
+        let policy = &self.policy;
+        let age = now.since(carried.at.timestamp());
+        if age > policy.half_life.rate * LIFETIME {
+            return false;
+        }
+        let knowledge = self.knowledge(addr);
+        if knowledge
+            .carried
+            .is_some_and(|known| known.at >= carried.at)
+        {
+            return false;
+        }
+        let samples = |estimate: &Estimate| estimate.faded_to(now, policy).samples;
+        if knowledge.own.as_ref().map_or(0.0, samples) >= samples(carried) {
+            return false;
+        }
+        self.carried.load(Key::address(addr), Packed::new(carried));
+        true
+    }
+
+    /// The estimate that a client is to carry to another server: the one with the most samples. It may be this
+    /// server's, one that the client has carried here before, or the one that it has just `brought`.
+    #[must_use]
+    pub fn to_carry(
+        &self,
+        addr: IpAddr,
+        now: Timestamp,
+        brought: Option<Estimate>,
+    ) -> Option<[u8; CARRIED_LEN]> {
+        let Knowledge { own, carried, .. } = self.knowledge(addr);
+        let samples = |estimate: &Estimate| estimate.faded_to(now, &self.policy).samples;
+        let known = [brought, carried, own].into_iter().flatten();
+        let most = known.max_by(|a, b| samples(a).total_cmp(&samples(b)));
+        most?.carry()
     }
 
     /// The view of a client at `now`, for [`decide`](crate::transport::decide()).
@@ -109,7 +165,9 @@ impl ClientTable {
         let addr = addr.to_canonical();
         let own = self.records.find(&Key::Address(addr));
         let mut knowledge = Knowledge::none(addr);
-        knowledge.own = own.and_then(|target| self.estimate(target));
+        knowledge.own = own.and_then(|target| estimate(&self.records, target));
+        let carried = self.carried.get(&Key::Address(addr));
+        knowledge.carried = carried.map(Packed::estimate);
         let mut below = own.map(Target::slot);
         for (known, prefix) in knowledge.prefixes.iter_mut().zip(prefixes(addr)) {
             let Some(target) = self.records.find(&Key::Prefix(prefix)) else {
@@ -117,32 +175,31 @@ impl ClientTable {
             };
             // A level that holds only the one below knows nothing more.
             if below.replace(target.slot()) != Some(target.slot()) {
-                *known = self.estimate(target).map(|estimate| (prefix, estimate));
+                *known = estimate(&self.records, target).map(|estimate| (prefix, estimate));
             }
+        }
+        if let Some(fleet) = &self.fleet {
+            fleet.add_to(&mut knowledge, &self.policy);
         }
         knowledge
     }
 
-    fn estimate(&self, target: Target) -> Option<Estimate> {
-        let (_, packed) = self.records.entry(target.slot())?;
-        let estimate = packed.estimate();
-        Some(if target.is_alias() {
-            estimate.as_prefix()
-        } else {
-            estimate
-        })
-    }
-
-    /// Forgets, and returns how many records went.
+    /// Forgets, and returns how many records went. What other edges know of a prefix goes with it, until it
+    /// is read again.
     pub fn forget(&mut self, scope: Scope) -> usize {
-        match scope {
-            Scope::Address(addr) => self.records.remove_key(&Key::address(addr)),
+        if let Some(fleet) = &mut self.fleet {
+            fleet.forget(scope);
+        }
+        let forget = |records: &mut BoundedMap<Key, Packed>| match scope {
+            Scope::Address(addr) => records.remove_key(&Key::address(addr)),
             Scope::Prefix(prefix) => {
                 let prefix = Key::Prefix(prefix);
-                self.records.retain(|key| !prefix.contains(key))
+                records.retain(|key| !prefix.contains(key))
             }
-            Scope::All => self.records.clear(),
-        }
+            Scope::All => records.clear(),
+        };
+        forget(&mut self.carried);
+        forget(&mut self.records)
     }
 
     /// All records, as of their last observation, in no particular order.
@@ -272,6 +329,19 @@ impl ClientTable {
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)
     }
 }
+
+/// The estimate that a key leads to.
+fn estimate(records: &BoundedMap<Key, Packed>, target: Target) -> Option<Estimate> {
+    let (_, packed) = records.entry(target.slot())?;
+    let estimate = packed.estimate();
+    Some(if target.is_alias() {
+        estimate.as_prefix()
+    } else {
+        estimate
+    })
+}
+/// Of the records of a table, the part of as many clients that may have carried something here.
+const CARRIED_PART: usize = 16;
 
 /// A record used again after this long belongs to a client that returned.
 const PAUSE: Duration = Duration::from_secs(60);

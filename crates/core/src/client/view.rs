@@ -20,8 +20,28 @@ pub struct Knowledge {
     pub addr: IpAddr,
     /// The estimate of the address itself.
     pub own: Option<Estimate>,
-    /// The estimates of its prefixes, nearest first, where clients other than this one were seen.
+    /// The estimate that the client has carried here from another server, or from before.
+    pub carried: Option<Estimate>,
+    /// The estimates of its prefixes, nearest first, where clients other than this one were seen. Those
+    /// that other edges of the PoP have seen count like this edge's own.
     pub prefixes: [Option<(Prefix, Estimate)>; 2],
+    /// The part of the nearest prefix that comes from the other edges of the PoP. It is in `prefixes`.
+    pub pop: Option<FromOthers>,
+    /// The other edges' knowledge of the nearest prefix that they know: the farthest level.
+    pub fleet: Option<FromOthers>,
+    /// Its TCP may come through a balancer, whose path is measured in place of the client's.
+    pub may_be_balanced: bool,
+}
+
+/// The knowledge of a prefix that comes from other edges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FromOthers {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// How many edges it comes from.
+    pub edges: u16,
+    /// Their total.
+    pub estimate: Estimate,
 }
 
 /// The input of a decision. The client's own samples weigh more; its prefixes fill in the missing
@@ -53,6 +73,8 @@ pub struct ClientView {
     pub udp_prefix: Option<Prefix>,
     /// Whether the client itself was advertised HTTP/3, as far as is known, so that it may hold on to it.
     pub advertised: bool,
+    /// Its path over TCP is never measured, so that an experiment there would show nothing.
+    pub tcp_is_hidden: bool,
     /// The version that the client is kept on.
     pub choice: Option<Choice>,
     /// The congestion controls that it is kept on.
@@ -124,17 +146,39 @@ impl Knowledge {
         Self {
             addr,
             own: None,
+            carried: None,
             prefixes: [None; 2],
+            pop: None,
+            fleet: None,
+            may_be_balanced: false,
         }
+    }
+
+    /// This knowledge, of a client whose TCP may come through a balancer.
+    #[must_use]
+    pub const fn behind_balancers(self) -> Self {
+        Self {
+            may_be_balanced: true,
+            ..self
+        }
+    }
+
+    /// Whether its path over TCP is never measured: no connection of its own came directly, as far as is
+    /// remembered.
+    #[must_use]
+    pub fn tcp_is_hidden(&self) -> bool {
+        let packets = |own: Estimate| own.loss(Transport::Tcp).sent;
+        self.may_be_balanced && self.own.map_or(0.0, packets) < 1.0
     }
 
     /// Blends the levels.
     #[must_use]
     pub fn view(&self, now: Timestamp, policy: &PolicyConfig) -> ClientView {
         // Whether a session goes on shows in the time of the last observation, which fading moves.
-        let session = self.own.unwrap_or_default().session_at(now, policy);
+        let seen = self.seen_last().copied().unwrap_or_default();
+        let session = seen.session_at(now, policy);
         let faded = self.faded_to(now, policy);
-        let own = faded.own.unwrap_or_default();
+        let own = faded.client();
         let (udp, udp_prefix) = faded.udp(&own, now);
         ClientView {
             client: client_number(self.addr),
@@ -151,6 +195,7 @@ impl Knowledge {
             udp,
             udp_prefix,
             advertised: own.udp.is_touched(),
+            tcp_is_hidden: faded.tcp_is_hidden(),
             choice: own.choice,
             congestion: own.congestion,
             outcome: faded.outcomes(&own),
@@ -165,27 +210,63 @@ impl Knowledge {
         let prefixes = self
             .prefixes
             .map(|known| known.map(|(prefix, known)| (prefix, fade(known))));
+        let others = |known: FromOthers| FromOthers {
+            estimate: fade(known.estimate),
+            ..known
+        };
         Self {
             own: self.own.map(fade),
+            carried: self.carried.map(fade),
             prefixes,
+            pop: self.pop.map(others),
+            fleet: self.fleet.map(others),
             ..*self
         }
+    }
+
+    /// The estimate of the client, its own or carried, whose last observation is the later one.
+    fn seen_last(&self) -> Option<&Estimate> {
+        let [own, carried] = [&self.own, &self.carried].map(Option::as_ref);
+        match (own, carried) {
+            (Some(own), Some(carried)) if carried.at > own.at => Some(carried),
+            _ => own.or(carried),
+        }
+    }
+
+    /// The knowledge of the client itself. The estimate that it has carried fills in as long as it says more.
+    fn client(&self) -> Estimate {
+        let own = self.own.unwrap_or_default();
+        let carried = self.carried.filter(|carried| carried.samples > own.samples);
+        carried.map_or(own, |carried| own.with_carried(&carried))
+    }
+
+    /// The levels of knowledge of the path, the best one first.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &Estimate> {
+        let last = self.seen_last();
+        let client = last.into_iter().chain(&self.own).chain(&self.carried);
+        client.chain(self.neighbours().map(|(_, prefix)| prefix))
     }
 
     fn neighbours(&self) -> impl Iterator<Item = &(Prefix, Estimate)> {
         self.prefixes.iter().flatten()
     }
 
-    /// Adds the prefixes to `own`, the nearer with a part of 1, the farther of a half.
+    /// The estimates around the client's own, nearest first.
+    fn wider(&self) -> impl Iterator<Item = &Estimate> {
+        let prefixes = self.neighbours().map(|(_, estimate)| estimate);
+        prefixes.chain(self.fleet.iter().map(|fleet| &fleet.estimate))
+    }
+
+    /// Adds the wider levels to `own`, the nearest with a part of 1, each farther one of half as much.
     fn blend<T>(&self, own: T, mut add: impl FnMut(T, &Estimate, f32) -> T) -> T {
-        let parts = [1.0, 0.5];
-        self.neighbours()
+        let parts = [1.0, 0.5, 0.25];
+        self.wider()
             .zip(parts)
-            .fold(own, |sum, ((_, prefix), part)| add(sum, prefix, part))
+            .fold(own, |sum, (wider, part)| add(sum, wider, part))
     }
 
     fn first<T>(&self, own: &Estimate, known: impl Fn(&Estimate) -> Option<T>) -> Option<T> {
-        known(own).or_else(|| self.neighbours().find_map(|(_, prefix)| known(prefix)))
+        known(own).or_else(|| self.wider().find_map(known))
     }
 
     fn losses(&self, own: &Estimate) -> [Option<LossBounds>; 2] {
@@ -244,13 +325,21 @@ impl Knowledge {
         })
     }
 
-    /// A client's own experience with UDP counts; its prefix's where it has none.
+    /// A client's own experience with UDP counts; its prefix's where it has none, and other edges' where
+    /// this one has none in the prefix either.
     fn udp(&self, own: &Estimate, now: Timestamp) -> (Verdict, Option<Prefix>) {
         let verdict = own.udp.verdict(now);
         if own.udp.state() != UdpState::Unknown {
             return (verdict, None);
         }
-        for (prefix, estimate) in self.neighbours() {
+        let known = |estimate: &Estimate| estimate.udp.state() != UdpState::Unknown;
+        let is_known = self.neighbours().any(|(_, estimate)| known(estimate));
+        let fleet = self.fleet.iter().filter(|_| !is_known);
+        let fleet = fleet.map(|fleet| (&fleet.prefix, &fleet.estimate));
+        let prefixes = self
+            .neighbours()
+            .map(|(prefix, estimate)| (prefix, estimate));
+        for (prefix, estimate) in prefixes.chain(fleet) {
             let (Verdict::Probe(failure) | Verdict::Failed(failure)) = estimate.udp.verdict(now)
             else {
                 continue;

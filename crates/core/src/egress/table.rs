@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::compare::goodput_ln_ratio;
 use super::key::EgressKeys;
 use super::record::{CarrierStats, Record, Snapshot, StalledBy};
+use super::shared::RouteFleet;
 use super::view::{self, Levels};
 use super::{
-    Candidates, Carrier, EgressId, EgressKey, EgressNames, NetworkSummary, RouteDecision,
-    RouteObservation, RouteQuality, RouteView, Wants,
+    Candidates, Carrier, EgressId, EgressKey, EgressNames, NetworkSummary, RouteChanges,
+    RouteDecision, RouteObservation, RouteQuality, RouteView, Wants,
 };
 use crate::bounded::{BoundedMap, Change, MapKey, TableConfig};
 use crate::client::table::Scope;
@@ -18,33 +19,6 @@ use crate::client::view::client_number;
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
 use hikyaku_units::{Secs, Timestamp};
-
-/// Changes for the store: first everything goes if it was cleared, then each record is put or removed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouteChanges {
-    /// Everything was forgotten.
-    pub cleared: bool,
-    /// Records as bytes, for [`RouteTable::insert_encoded`]; `None` for those that went.
-    pub records: Vec<(EgressKey, Option<Box<[u8]>>)>,
-}
-
-impl RouteChanges {
-    /// Whether nothing changed.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        !self.cleared && self.records.is_empty()
-    }
-
-    /// These changes, and then the `later` ones.
-    #[must_use]
-    pub fn then(mut self, later: Self) -> Self {
-        if later.cleared {
-            return later;
-        }
-        self.records.extend(later.records);
-        self
-    }
-}
 
 /// The knowledge of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
 ///
@@ -60,8 +34,10 @@ impl RouteChanges {
 /// than a microsecond.
 #[derive(Debug)]
 pub struct RouteTable {
-    records: BoundedMap<EgressKey, Record>,
-    policy: Arc<PolicyConfig>,
+    pub(super) records: BoundedMap<EgressKey, Record>,
+    pub(super) policy: Arc<PolicyConfig>,
+    /// The part that is shared with other edges; `None` for an edge that is alone.
+    pub(super) fleet: Option<Box<RouteFleet>>,
 }
 
 impl MapKey for EgressKey {
@@ -90,6 +66,7 @@ impl RouteTable {
         Self {
             records: BoundedMap::new(config),
             policy,
+            fleet: None,
         }
     }
 
@@ -127,6 +104,7 @@ impl RouteTable {
                 stats.delivered(now);
             }
         }
+        self.note_shared(keys.prefix);
         let record = self.records.change_or_insert(keys.own);
         let stats = record.carrier(carrier, now, half_life);
         stats.count(seen);
@@ -190,6 +168,7 @@ impl RouteTable {
                 record.uncount_stalls(candidates, now, half_life);
             }
         }
+        self.note_shared(keys.prefix);
         if is_the_clients {
             return Blame::Client;
         }
@@ -275,9 +254,13 @@ impl RouteTable {
             let record = self.records.get(&key)?;
             Some(record.snapshot(now, half_life))
         };
+        let prefix = snapshot(keys.prefix);
         let levels = Levels {
             own: own.map_or_else(Snapshot::default, |own| own.snapshot(now, half_life)),
-            prefix: snapshot(keys.prefix),
+            prefix: match &self.fleet {
+                Some(fleet) => fleet.beside(prefix, keys.prefix, now, half_life),
+                None => prefix,
+            },
             asn: keys.asn.and_then(snapshot),
         };
         let kept = own.map(|own| own.kept).unwrap_or_default();
@@ -303,8 +286,12 @@ impl RouteTable {
         networks
     }
 
-    /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone.
+    /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone. The other
+    /// edges' knowledge of a prefix goes with it, until it is read again.
     pub fn forget(&mut self, scope: Scope) -> usize {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.forget(scope);
+        }
         match scope {
             Scope::All => self.records.clear(),
             Scope::Address(addr) => self.records.remove_key(&EgressKeys::of(addr, None).own),
@@ -315,6 +302,9 @@ impl RouteTable {
     /// Forgets an egress route everywhere: its place was given to another.
     pub fn forget_egress(&mut self, egress: EgressId) {
         self.records.each(|record| record.forget(egress));
+        if let Some(fleet) = &mut self.fleet {
+            fleet.forget_egress(egress);
+        }
     }
 
     /// Up to `limit` changes since the last call, for a store. `names` are those that the egress routes have

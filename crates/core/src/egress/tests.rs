@@ -6,6 +6,7 @@ mod levels;
 mod phases;
 mod ports;
 mod properties;
+mod shared;
 mod simulation;
 mod stalls;
 

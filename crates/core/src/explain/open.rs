@@ -1,7 +1,7 @@
 //! A client's connections that are open now.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,10 @@ pub struct OpenConnection {
     pub version: Version,
     /// The client's port.
     pub port: u16,
+    /// The balancer or proxy at its other end, to which the figures of its path belong; `None` where
+    /// that is the client.
+    #[serde(default)]
+    pub via: Option<IpAddr>,
     /// Since its handshake.
     #[serde(with = "duration")]
     pub age: Duration,
@@ -89,11 +93,11 @@ impl fmt::Display for OpenConnection {
         let Self {
             port, algorithm, ..
         } = self;
-        let version = self.version;
-        write!(
-            f,
-            "{version} from port {port} for {age}: {algorithm}, window {cwnd}"
-        )?;
+        write!(f, "{} from port {port} for {age}", self.version)?;
+        if let Some(via) = self.via {
+            write!(f, " through {via}, whose path is not learnt")?;
+        }
+        write!(f, ": {algorithm}, window {cwnd}")?;
         if self.slow_start {
             f.write_str(", slow start")?;
         }
@@ -202,6 +206,7 @@ mod tests {
             let connection = OpenConnection {
                 version: Version::H3,
                 port: 4433,
+                via: None,
                 age: Duration::from_secs(12),
                 algorithm: "floor".to_owned(),
                 cwnd: ByteSize::from_bytes(1_500_000),
@@ -211,9 +216,15 @@ mod tests {
                 scheduling: None,
                 subflows: Vec::new(),
             };
-            let text = connection.to_string();
-            let begin = "HTTP/3 from port 4433 for 12 s: floor, window 1.5 MB";
-            assert_eq!(text, format!("{begin}{want}"));
+            let begin = "HTTP/3 from port 4433 for 12 s";
+            let end = format!(": floor, window 1.5 MB{want}");
+            assert_eq!(connection.to_string(), format!("{begin}{end}"));
+            let balanced = OpenConnection {
+                via: Some([192, 0, 2, 9].into()),
+                ..connection
+            };
+            let through = "through 192.0.2.9, whose path is not learnt";
+            assert_eq!(balanced.to_string(), format!("{begin} {through}{end}"));
         }
     }
 

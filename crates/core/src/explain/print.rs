@@ -26,6 +26,9 @@ impl fmt::Display for Explanation {
             (None, Clear::Nowhere) => row(f, "Alt-Svc", &"none")?,
         }
         self.udp(f)?;
+        if self.tcp_is_hidden {
+            row(f, "balancer", &HIDDEN)?;
+        }
         if let Some(connections) = &self.connections {
             let ConnectionsSummary { n, reason, .. } = connections;
             row(f, "connections", &format_args!("{n}: {reason}"))?;
@@ -52,6 +55,9 @@ impl fmt::Display for Explanation {
             )?;
         }
         self.path.print(f)?;
+        for from in &self.from_edges {
+            row(f, "shared", from)?;
+        }
         if let Some(rate) = self.max_pacing_rate {
             let rate = human::rate(rate);
             let text = format_args!("{rate} on each connection (policy.max_pacing_rate)");
@@ -159,7 +165,10 @@ fn cells(level: &Level) -> [String; FACTS.len()] {
     let [tcp_packets, tcp_loss, tcp_rate, tcp_took] = transport(&level.tcp);
     let [quic_packets, quic_loss, quic_rate, quic_took] = transport(&level.quic);
     [
-        level.key.to_string(),
+        match level.carried {
+            true => CARRIED.to_owned(),
+            false => level.key.to_string(),
+        },
         or_dash(level.age.map(ago)),
         format!("{:.0}", level.samples),
         or_dash(level.min_rtt.map(human::time)),
@@ -206,6 +215,12 @@ fn or_dash(value: Option<impl fmt::Display>) -> String {
 fn row(f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display) -> fmt::Result {
     writeln!(f, "{label:LABEL$}{value}")
 }
+
+/// The note on a client whose path TCP does not show.
+const HIDDEN: &str = "no TCP connection came directly; the path to a balancer is not learnt";
+
+/// The name of a level that came with the client.
+const CARRIED: &str = "the client's ticket";
 
 /// Width of the labels.
 const LABEL: usize = 14;

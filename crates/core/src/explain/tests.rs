@@ -5,7 +5,10 @@ use std::time::Duration;
 use super::{Explanation, explain};
 use crate::bounded::TableConfig;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use crate::client::shared::{Contribution, Contributions};
 use crate::client::table::ClientTable;
+use crate::egress::RoutesElsewhere;
+use crate::fleet::{Pop, Register};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use hikyaku_units::SavedPath;
@@ -14,15 +17,18 @@ use hikyaku_units::{ByteSize, Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
 
-fn explained(clients: &[&str], events: &[UdpEvent], asked: &str) -> Explanation {
-    let model = Arc::new(synthetic());
+const CONFIG: TableConfig = TableConfig {
+    max_records: 99,
+    hash_key: [0; 2],
+    journal: false,
+};
+
+fn table() -> ClientTable {
     let policy = Arc::new(PolicyConfig::default());
-    let config = TableConfig {
-        max_records: 99,
-        hash_key: [0; 2],
-        journal: false,
-    };
-    let mut table = ClientTable::new(config, Arc::clone(&policy), Arc::clone(&model));
+    ClientTable::new(CONFIG, policy, Arc::new(synthetic()))
+}
+
+fn learn(table: &mut ClientTable, clients: &[&str], events: &[UdpEvent]) {
     let now = Timestamp::from_secs(START);
     for client in clients {
         let client: IpAddr = client.parse().unwrap();
@@ -50,15 +56,23 @@ fn explained(clients: &[&str], events: &[UdpEvent], asked: &str) -> Explanation 
             table.observe(client, now, &Observation::Udp(*event));
         }
     }
-    let later = Timestamp::from_secs(START + 90);
+}
+
+fn asked_of(table: &ClientTable, asked: &str) -> Explanation {
     explain(
         &table.knowledge(asked.parse().unwrap()),
-        &model,
-        &policy,
+        &synthetic(),
+        &PolicyConfig::default(),
         &ByTransport::from_fn(|_| CongestionSet::ALL),
-        later,
+        Timestamp::from_secs(START + 90),
         1,
     )
+}
+
+fn explained(clients: &[&str], events: &[UdpEvent], asked: &str) -> Explanation {
+    let mut table = table();
+    learn(&mut table, clients, events);
+    asked_of(&table, asked)
 }
 
 #[test]
@@ -104,6 +118,16 @@ fn an_unknown_client_is_explained_too() {
 }
 
 #[test]
+fn a_client_whose_tcp_is_not_measured_has_a_note() {
+    let mut explanation = explained(&[], &[], "192.0.2.1");
+    assert!(!explanation.to_string().contains("balancer"));
+    explanation.tcp_is_hidden = true;
+    let note =
+        "balancer      no TCP connection came directly; the path to a balancer is not learnt";
+    assert!(explanation.to_string().lines().any(|line| line == note));
+}
+
+#[test]
 fn it_goes_through_json() {
     for asked in ["192.0.2.1", "192.0.2.9", "2001:db8::1"] {
         let explanation = explained(&["192.0.2.1", "192.0.2.2"], &[], asked);
@@ -139,4 +163,61 @@ fn the_start_of_a_connection_is_shown_where_it_is_known() {
         let found = text.lines().find(|line| line.starts_with("begin with"));
         assert_eq!(found, want.as_deref());
     }
+}
+
+#[test]
+fn knowledge_of_other_edges_is_named_where_it_counts() {
+    let prefix = "192.0.2.0/24".parse().unwrap();
+    let mut others = Contributions::default();
+    for edge in 1..=2 {
+        let mut table = table();
+        table.share(Pop::named("fra1"), CONFIG);
+        learn(
+            &mut table,
+            &["192.0.2.1", "192.0.2.2"],
+            &[UdpEvent::Arrived],
+        );
+        for (_, bytes) in table.drain_shared(9) {
+            let now = Timestamp::from_secs(START);
+            others.put(edge, Contribution::decode(&bytes, now).unwrap());
+        }
+    }
+    let policy = PolicyConfig::default();
+    let shared = |pop: &str, clients: &[&str], asked: &str| {
+        let mut table = table();
+        table.share(Pop::named(pop), CONFIG);
+        let now = Timestamp::from_secs(START);
+        table.set_remote(prefix, &others.remote(&0, Pop::named(pop), now, &policy));
+        learn(&mut table, clients, &[]);
+        let text = asked_of(&table, asked).to_string();
+        let lines = text.lines().filter(|line| line.starts_with("shared"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let pop = "shared        RTT 20 ms, 20 Mbit/s, loss of 57683 packets from 2 other edges of this PoP, in 192.0.2.0/24";
+    let fleet = "from 2 other edges of the fleet, in 192.0.2.0/24";
+    let times = "times of 64 responses";
+    let newcomer = format!("shared        responses of 1 MB, {times} {fleet}");
+    assert_eq!(shared("fra1", &[], "192.0.2.9"), [pop, &newcomer]);
+    assert_eq!(shared("sin1", &[], "192.0.2.9"), [&*newcomer]);
+    let known = shared("fra1", &["192.0.2.9"], "192.0.2.9");
+    let beside = pop.replace("RTT 20 ms, ", "");
+    assert_eq!(known, [beside, format!("shared        {times} {fleet}")]);
+    assert!(shared("fra1", &[], "198.51.100.1").is_empty());
+
+    let routes = RoutesElsewhere {
+        prefix,
+        edges: 1,
+        routes: 2,
+    };
+    let explanation = explained(&[], &[], "192.0.2.9").with_routes_from(Some(routes));
+    let line =
+        "shared        the quality of 2 routes from 1 other edge of this PoP, in 192.0.2.0/24";
+    assert!(explanation.to_string().lines().any(|found| found == line));
+    let json = serde_json::to_string(&explanation).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Explanation>(&json).unwrap(),
+        explanation
+    );
+    let alone = serde_json::to_string(&explained(&[], &[], "192.0.2.9")).unwrap();
+    assert!(!alone.contains("from_edges"));
 }

@@ -166,6 +166,7 @@ impl Rules<'_> {
         let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
         let is_free = !held_back && self.is_free() && matches!(group, Group::Normal | Group::Plain);
         let is_pinned = self.policy.version.pinned().is_some();
+        let is_tried = is_free && self.is_measured(version.transport());
         let mut group = match held_back && is_pinned {
             true => Group::HoldBack,
             false => group,
@@ -174,7 +175,7 @@ impl Rules<'_> {
             let domain = OfTransport {
                 rules: self,
                 transport,
-                tried_on: (is_free && version.transport() == transport).then_some(version),
+                tried_on: (is_tried && version.transport() == transport).then_some(version),
             };
             let (congestion, reason) = choose(&domain, held_back);
             if reason.group() == Group::Explore {
@@ -275,11 +276,16 @@ impl Rules<'_> {
         self.view.outcome[arm.index()].weight < f32::from(self.policy.trials) - 0.25
     }
 
+    /// Whether sessions over a transport have outcomes, without which an experiment is for nothing.
+    fn is_measured(&self, transport: Transport) -> bool {
+        transport == Transport::Quic || !self.view.tcp_is_hidden
+    }
+
     fn may_be_tried(&self, comparison: &Comparison, tried: Version, max_cost: f32) -> bool {
         let doubtful = tried == Version::H3 && self.view.udp == Verdict::Doubtful;
         let cost = comparison.load(tried).time.as_secs_f32()
             / comparison.load(other(tried)).time.as_secs_f32();
-        !doubtful && cost <= max_cost
+        !doubtful && self.is_measured(tried.transport()) && cost <= max_cost
     }
 
     /// Whether an arm that takes so many times as long may be explored.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,16 +14,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Admin;
 use crate::accept::AcceptFailures;
 use crate::clock;
-use crate::listen::{bind_each, is_absent};
+use crate::handover::{Pool, Role};
+use crate::listen::PlainListener;
 use crate::sections::{AdminConfig, ListenAddress};
 use crate::seldom::Seldom;
 
 /// For a request's headers to arrive.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// For the last answer to be written: streams of events have no end.
+const LAST_ANSWER: Duration = Duration::from_millis(200);
 /// Connections at once: descriptors and memory belong to the clients that are served.
 const MAX_CONNECTIONS: usize = 256;
 
@@ -40,26 +44,36 @@ pub struct AdminError {
 ///
 /// # Errors
 /// When it can't be bound.
-pub(crate) fn bind(config: &AdminConfig) -> Result<Vec<TcpListener>, AdminError> {
+pub(crate) fn bind(config: &AdminConfig, pool: &Pool) -> Result<Vec<PlainListener>, AdminError> {
     let Some(address) = &config.listen.0 else {
         return Ok(Vec::new());
     };
-    let bind = |address: SocketAddr| {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
-    };
-    bind_each(address, bind, is_absent, |error| error).map_err(|source| AdminError {
+    PlainListener::bind(address, Role::Admin, pool).map_err(|source| AdminError {
         address: address.clone(),
         source,
     })
 }
 
-/// Serves until `end`.
-pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>, end: CancellationToken) {
+/// When serving ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// No more connections are accepted.
+    pub(crate) closing: CancellationToken,
+    /// Those that are open end.
+    pub(crate) end: CancellationToken,
+}
+
+/// Accepts connections until it is closed. They are `tasks`.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    admin: Arc<Admin>,
+    times: Times,
+    tasks: TaskTracker,
+) {
+    let Times { closing, end } = times;
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (failures, full) = (AcceptFailures::of("admin"), Seldom::default());
-    while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -73,26 +87,25 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>, end: Cancell
             }
             continue;
         };
-        let connection = connection(stream, Arc::clone(&admin));
-        let end = end.clone();
-        tokio::spawn(async move {
-            end.run_until_cancelled(connection).await;
+        let connection = connection(stream, Arc::clone(&admin), end.clone());
+        tasks.spawn(async move {
+            connection.await;
             drop(place);
         });
     }
 }
 
-async fn connection(stream: TcpStream, admin: Arc<Admin>) {
+async fn connection(stream: TcpStream, admin: Arc<Admin>, end: CancellationToken) {
     // Also where the client's window is closed (tcp(7)), so that who takes nothing goes.
     let send = admin.settings.load().send_timeout;
     if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(send)) {
         tracing::debug!("bounding an admin connection: {error}");
     }
-    talk(stream, admin).await;
+    talk(stream, admin, end).await;
 }
 
-/// Answers the requests of a client.
-pub(super) async fn talk<T>(stream: T, admin: Arc<Admin>)
+/// Answers the requests of a client. At the `end` an answer that is due is still written.
+pub(super) async fn talk<T>(stream: T, admin: Arc<Admin>, end: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -100,11 +113,19 @@ where
         let admin = Arc::clone(&admin);
         async move { Ok::<_, Infallible>(super::respond(request, &admin).await) }
     });
-    let served = http1::Builder::new()
+    let mut builder = http1::Builder::new();
+    builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .header_read_timeout(HEADER_TIMEOUT);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let served = match end.run_until_cancelled(connection.as_mut()).await {
+        Some(served) => served,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            let last = tokio::time::timeout(LAST_ANSWER, connection).await;
+            last.unwrap_or(Ok(()))
+        }
+    };
     if let Err(error) = served {
         tracing::debug!("admin connection: {error}");
     }

@@ -1,10 +1,11 @@
 //! The admin page, API and metrics, on an address of their own.
 
+mod demand;
 mod forget;
 mod guard;
 mod listener;
+mod purge;
 mod qlog;
-mod reload;
 mod status;
 mod stream;
 
@@ -12,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hikyaku_acme::Keeper;
 use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::NetworkSummary;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -25,18 +27,21 @@ use crate::metrics::{self, Gauges};
 use crate::part::Part;
 use crate::qlog::Traces;
 use crate::shared::Shared;
-use crate::tls::Certificates;
+use crate::tls::{CertificateReport, Certificates, Stapler};
+use demand::DemandError;
+pub(crate) use demand::Demands;
+pub use demand::{Demand, Order};
 use forget::forget;
-use hikyaku_content::Body;
+use hikyaku_content::{Body, Caches, Upstreams};
 pub use listener::AdminError;
-pub(crate) use listener::{bind, serve};
-use reload::ReloadError;
-pub use reload::ReloadRequest;
-pub(crate) use reload::Reloads;
+pub(crate) use listener::{Times, bind, serve};
 use status::Status;
 use stream::EventStream;
 
 const PAGE: &str = include_str!("page.html");
+/// The answer of an edge on its own.
+const NO_FLEET: &str =
+    "this edge is in no fleet: `fleet.store` of its configuration names no store";
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
 
@@ -50,9 +55,17 @@ pub(crate) struct Admin {
     pub(crate) certificates: Part<Certificates>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Reloads that the API is asked for.
-    pub(crate) reloads: Reloads,
+    /// Those of HTTP in the clear.
+    pub(crate) cleartext: Vec<SocketAddr>,
+    /// Demands that came over the API.
+    pub(crate) demands: Demands,
     pub(crate) settings: Part<Settings>,
+    pub(crate) upstreams: Upstreams,
+    /// Certificates that are got by ACME.
+    pub(crate) acme: Option<Arc<Keeper>>,
+    /// The standing of certificates by OCSP.
+    pub(crate) stapler: Arc<Stapler>,
+    pub(crate) caches: Caches,
 }
 
 /// Settings of the admin API that a reload replaces.
@@ -105,10 +118,14 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
             })
             .await
         }
+        (&Method::GET, "/v1/certificates") => json(&certificates(admin)),
+        (&Method::GET, "/v1/fleet") => fleet(&admin.shared),
         (&Method::GET, "/v1/events") => events(&admin.shared),
         (&Method::GET, "/v1/qlog") => qlog::trace(query, admin),
         (&Method::POST, "/v1/forget") => forget(request, &admin.shared).await,
-        (&Method::POST, "/v1/reload") => reload(admin).await,
+        (&Method::POST, "/v1/cache/purge") => purge::purge(request, admin).await,
+        (&Method::POST, "/v1/reload") => demand(Order::Reload, "reloaded", admin).await,
+        (&Method::POST, "/v1/upgrade") => demand(Order::Upgrade, "upgraded", admin).await,
         (&Method::GET, path) if path.starts_with("/v1/clients/") => {
             client(&path["/v1/clients/".len()..], admin)
         }
@@ -118,9 +135,9 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
         (
             _,
             "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/networks"
-            | "/v1/events" | "/v1/qlog",
+            | "/v1/certificates" | "/v1/fleet" | "/v1/events" | "/v1/qlog",
         ) => not_allowed("GET"),
-        (_, "/v1/forget" | "/v1/reload") => not_allowed("POST"),
+        (_, "/v1/cache/purge" | "/v1/forget" | "/v1/reload" | "/v1/upgrade") => not_allowed("POST"),
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
     }
 }
@@ -135,13 +152,14 @@ async fn apart(
     answer.unwrap_or_else(|error| problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
 }
 
-async fn reload(admin: &Admin) -> Response<Body> {
-    match admin.reloads.ask().await {
-        Ok(()) => json(&serde_json::json!({ "reloaded": true })),
-        Err(ReloadError::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
-        Err(ReloadError::Busy) => problem(
+/// Has something done; `done` says that it was.
+async fn demand(order: Order, done: &str, admin: &Admin) -> Response<Body> {
+    match admin.demands.ask(order).await {
+        Ok(()) => json(&serde_json::json!({ done: true })),
+        Err(DemandError::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
+        Err(DemandError::Busy) => problem(
             StatusCode::SERVICE_UNAVAILABLE,
-            "another reload waits, or the server stops",
+            "another reload or upgrade is under way, or the server stops",
         ),
     }
 }
@@ -179,6 +197,15 @@ fn exposition(admin: &Admin) -> Response<Body> {
     let mut registry = metrics::registry();
     shared.metrics.register(&mut registry, gauges);
     admin.certificates.load().register(&mut registry);
+    if let Some(keeper) = &admin.acme {
+        metrics::register_acme(&mut registry, keeper.counts(), &keeper.statuses());
+    }
+    metrics::register_ocsp(&mut registry, admin.stapler.counts(), &certificates(admin));
+    metrics::register_upstreams(&mut registry, &admin.upstreams.statuses());
+    metrics::register_caches(&mut registry, &admin.caches.statuses());
+    if let Some(fleet) = shared.fleet.status() {
+        metrics::register_fleet(&mut registry, &fleet);
+    }
     if let Some(egress) = &shared.egress {
         egress.register(&mut registry);
         shared.metrics.register_failovers(&mut registry);
@@ -189,6 +216,20 @@ fn exposition(admin: &Admin) -> Response<Body> {
             metrics,
         ),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+fn certificates(admin: &Admin) -> Vec<CertificateReport> {
+    let keeper = admin.acme.as_ref();
+    let statuses = keeper.map_or_else(Vec::new, |keeper| keeper.statuses());
+    let certificates = admin.certificates.load();
+    certificates.reports(&statuses, &admin.stapler.reports())
+}
+
+fn fleet(shared: &Shared) -> Response<Body> {
+    match shared.fleet.status() {
+        Some(status) => json(&status),
+        None => problem(StatusCode::NOT_FOUND, NO_FLEET),
     }
 }
 
@@ -260,7 +301,7 @@ fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
         .recent(limit)
         .into_iter()
         .map(|known| {
-            let decision = shared.clients.preview(known.address);
+            let decision = shared.clients.preview(known.address, None);
             Listed {
                 address: Key::address(known.address),
                 age_s: known.last_seen.map(|seen| now.since(seen).as_secs()),
@@ -288,13 +329,15 @@ fn client(address: &str, admin: &Admin) -> Response<Body> {
     let mut explanation = shared.clients.explain(address).with_open(open);
     let available = shared.available_connections();
     if available > 1 {
-        let decision = shared.clients.preview(address);
+        let decision = shared.clients.preview(address, None);
         let connections = shared.clients.connections(address, &decision, available);
         explanation = explanation.with_connections(connections);
     }
     if let Some(egress) = &shared.egress {
-        let visit = shared.clients.preview(address).visit();
-        explanation = explanation.with_routes(egress.explain(address, mptcp, visit));
+        let visit = shared.clients.preview(address, None).visit();
+        explanation = explanation
+            .with_routes(egress.explain(address, mptcp, visit))
+            .with_routes_from(egress.known_elsewhere(address));
     }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");

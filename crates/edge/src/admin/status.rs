@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use hikyaku_content::UpstreamStatus;
 use hikyaku_units::arm::Version;
 use serde::Serialize;
 
@@ -13,6 +14,8 @@ pub(super) struct Status {
     version: &'static str,
     uptime_s: u64,
     listen: Vec<SocketAddr>,
+    /// Of HTTP in the clear.
+    cleartext: Vec<SocketAddr>,
     serves: String,
     policy: &'static str,
     congestion: &'static str,
@@ -20,9 +23,39 @@ pub(super) struct Status {
     connections: PerVersion,
     requests: PerVersion,
     model: String,
+    /// None without upstreams.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    upstreams: Vec<Upstream>,
     /// `None` without egress paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress: Option<crate::egress::Summary>,
+    /// `None` outside of a fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<hikyaku_fleet::Status>,
+}
+
+/// An upstream, and what it has done so far.
+#[derive(Debug, Serialize)]
+struct Upstream {
+    url: String,
+    up: bool,
+    requests: u64,
+    under_way: u64,
+    failures: u64,
+    retries: u64,
+}
+
+impl From<UpstreamStatus> for Upstream {
+    fn from(status: UpstreamStatus) -> Self {
+        Self {
+            url: status.url,
+            up: status.is_up,
+            requests: status.requests,
+            under_way: status.under_way,
+            failures: status.failures,
+            retries: status.repeats,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -49,6 +82,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: shared.clock.uptime().as_secs(),
             listen: admin.addresses.clone(),
+            cleartext: admin.cleartext.clone(),
             serves: settings.serves.clone(),
             policy: settings.policy,
             congestion: settings.congestion,
@@ -56,7 +90,14 @@ impl Status {
             connections: PerVersion::of(|version| shared.metrics.open(version)),
             requests: PerVersion::of(|version| shared.metrics.requests(version)),
             model: shared.clients.model_description(),
+            upstreams: admin
+                .upstreams
+                .statuses()
+                .into_iter()
+                .map(Upstream::from)
+                .collect(),
             egress: shared.egress.as_ref().map(|egress| egress.summary()),
+            fleet: shared.fleet.status(),
         }
     }
 }

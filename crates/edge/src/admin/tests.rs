@@ -3,6 +3,7 @@
 use hikyaku_units::arm::Version;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::fakes::{InForce, Server, in_force, part, replace, sample};
@@ -21,7 +22,7 @@ impl Api {
         let names = vec!["localhost".to_owned()];
         let certificate = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
         let certificate = Arc::new(certificate);
-        let certificates = Certificates::new(certificate, &[], None, &provider).unwrap();
+        let certificates = Certificates::new(certificate, &[], None, None, &provider).unwrap();
         let certificates = in_force(certificates);
         let settings = Settings {
             token: token.map(str::to_owned),
@@ -38,8 +39,13 @@ impl Api {
             traces: Arc::clone(&server.site.traces),
             certificates: part(&certificates),
             addresses: vec!["198.51.100.1:443".parse().unwrap()],
-            reloads: Reloads::default(),
+            cleartext: vec!["198.51.100.1:80".parse().unwrap()],
+            demands: Demands::default(),
             settings: part(&settings),
+            upstreams: Upstreams::default(),
+            acme: None,
+            stapler: Arc::new(Stapler::new(part(&certificates), None, &provider)),
+            caches: Caches::default(),
         });
         Self {
             server,
@@ -50,7 +56,11 @@ impl Api {
 
     fn connect(&self) -> DuplexStream {
         let (client, server) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(listener::talk(server, Arc::clone(&self.admin)));
+        tokio::spawn(listener::talk(
+            server,
+            Arc::clone(&self.admin),
+            CancellationToken::new(),
+        ));
         client
     }
 
@@ -100,6 +110,20 @@ async fn every_path_answers_its_method() {
         ("GET /v1/clients?limit=many", "", 400, "limit"),
         ("GET /v1/qlog", "", 400, "give `client`"),
         ("POST /v1/forget", "{", 400, "EOF"),
+        ("GET /v1/cache/purge", "", 405, "allow: POST"),
+        ("POST /v1/cache/purge", "{}", 400, "give one of"),
+        (
+            "POST /v1/cache/purge",
+            "{\"url\": \"/x\"}",
+            400,
+            "`/x` is no URL",
+        ),
+        (
+            "POST /v1/cache/purge",
+            "{\"tag\": \"a\"}",
+            200,
+            "{\"purged\":0}",
+        ),
         (
             "POST /v1/forget",
             "{\"all\": true, \"address\": \"::1\"}",
@@ -172,6 +196,7 @@ async fn the_status_is_that_of_the_server() {
     let status = api.get("/v1/status").await;
     assert_eq!(status["uptime_s"], 90);
     assert_eq!(status["listen"], json!(["198.51.100.1:443"]));
+    assert_eq!(status["cleartext"], json!(["198.51.100.1:80"]));
     assert_eq!(status["serves"], "/srv/www");
     assert_eq!(status["connections"], json!({"h1": 0, "h2": 1, "h3": 0}));
     assert_eq!(status["egress"], Value::Null);
@@ -207,19 +232,48 @@ async fn clients_are_listed_explained_and_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reload_is_answered_once_it_has_happened() {
+async fn a_demand_is_answered_once_it_is_met() {
     let api = Api::start(None);
-    // how it ends, status, in the answer
+    // order, how it ends, status, in the answer
     let cases = [
-        (Ok(()), 200, "\"reloaded\":true"),
-        (Err("line 3".to_owned()), 422, "line 3"),
+        (Order::Reload, Ok(()), 200, "\"reloaded\":true"),
+        (Order::Reload, Err("line 3"), 422, "line 3"),
+        (Order::Upgrade, Ok(()), 200, "\"upgraded\":true"),
+        (Order::Upgrade, Err("line 4"), 422, "line 4"),
     ];
-    for (outcome, status, holds) in cases {
-        let reloading = async { api.admin.reloads.next().await.unwrap().answer(outcome) };
-        let ((head, body), ()) = tokio::join!(api.send("POST /v1/reload", ""), reloading);
+    for (order, outcome, status, holds) in cases {
+        let path = match order {
+            Order::Reload => "POST /v1/reload",
+            Order::Upgrade => "POST /v1/upgrade",
+        };
+        let meeting = async {
+            let demand = api.admin.demands.next().await.unwrap();
+            assert_eq!(demand.order(), order);
+            demand.answer(outcome.map_err(str::to_owned));
+        };
+        let ((head, body), ()) = tokio::join!(api.send(path, ""), meeting);
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(body.contains(holds), "{body}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_due_is_written_at_the_end() {
+    let api = Api::start(None);
+    let (mut client, server) = tokio::io::duplex(64 * 1024);
+    let end = CancellationToken::new();
+    let talking = listener::talk(server, Arc::clone(&api.admin), end.clone());
+    let asking = async {
+        let request = b"POST /v1/upgrade HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        let demand = api.admin.demands.next().await.unwrap();
+        end.cancel();
+        demand.answer(Ok(()));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("\"upgraded\":true"), "{answer}");
+    };
+    tokio::join!(talking, asking);
 }
 
 #[tokio::test(start_paused = true)]

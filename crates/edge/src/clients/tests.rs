@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::time::Duration;
 
 use hikyaku_core::client::key::Prefix;
@@ -6,7 +7,10 @@ use hikyaku_core::policy::VersionPolicy;
 use hikyaku_units::arm::Version;
 
 use super::*;
-use crate::fakes::{clients, clients_by, in_force, policy, replace, rules, sample};
+use crate::config::Config;
+use crate::fakes::{
+    AVAILABLE, clients, clients_by, in_force, model, policy, replace, rules, sample,
+};
 
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -27,11 +31,34 @@ fn put(changes: &Changes) -> Vec<String> {
 async fn a_decision_is_kept_and_a_preview_is_not() {
     let clients = clients(&policy(), false);
     let client = address("192.0.2.1");
-    let preview = clients.preview(client);
+    let preview = clients.preview(client, None);
     assert_eq!(clients.len(), 0);
-    let decision = clients.decide(client);
+    let decision = clients.decide(client, None);
     assert_eq!(decision, preview);
     assert!(clients.len() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pinned_site_leaves_the_session_at_others_as_it_is() {
+    let config: Config = toml::from_str(
+        "[[site]]\nnames = [\"a.example\"]\nroot = \"/srv\"\npolicy = { version = \"h2\" }\n\
+         [[site]]\nnames = [\"b.example\"]\nroot = \"/srv\"\npolicy = { unknown = \"h2\", holdback = 0 }",
+    )
+    .unwrap();
+    let policies = Policies::new(&config).unwrap();
+    let rules = in_force(Rules::new(policies, model(), AVAILABLE, false));
+    let clients = clients_by(&rules, false);
+    let client = address("192.0.2.1");
+    let pinned = clients.decide(client, Some("a.example"));
+    assert_eq!((pinned.version, clients.len()), (Version::H2, 0));
+    assert_eq!(clients.decide(client, None).version, Version::H3);
+    let own = clients.decide(client, Some("b.example"));
+    assert_eq!(own.version, Version::H2, "its plain choice");
+    assert!(clients.len() > 0);
+    let early = clients.early(client, Transport::Tcp);
+    let after = |name| clients.decide_after(client, Some(name), &early).version;
+    assert_eq!(after("a.example"), Version::H2);
+    assert_eq!(after("other.example"), Version::H3);
 }
 
 #[test]
@@ -144,7 +171,7 @@ async fn a_change_moves_the_epoch_of_its_stripe_and_new_rules_that_of_all() {
     replace(&in_force, rules(&pinned));
     clients.reloaded();
     assert_eq!(epochs(), [first + 2, second + 1]);
-    assert_eq!(clients.decide(one).version, Version::H2);
+    assert_eq!(clients.decide(one, None).version, Version::H2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use hikyaku_acme::ChallengeKind;
 
-use super::{Config, SiteSection};
+use super::{Config, InClear, SiteSection};
 use crate::egress::{Classes, ClassesError};
 use crate::tls;
 
@@ -68,7 +68,7 @@ impl Config {
             })?;
         }
         inherit(&mut table);
-        Self::deserialize(table).map_err(|error| ConfigError::Conflict(error.to_string()))
+        of_table(&table).map_err(|error| ConfigError::Conflict(error.message().to_owned()))
     }
 
     /// Checks how the keys fit together, which no single key can show.
@@ -76,15 +76,35 @@ impl Config {
     /// # Errors
     /// When keys do not fit together; the text says which and what to do.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_content()?;
-        if self.listen.is_empty() {
-            return Err(conflict(
-                "`listen` is empty: name at least one ADDRESS:PORT or PORT",
-            ));
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// All keys that do not fit together.
+    pub(crate) fn faults(&self) -> Vec<ConfigError> {
+        let sites = self.sites.iter().map(check_site);
+        let others = [
+            self.check_content(),
+            self.check_listen(),
+            self.check_tls(),
+            self.check_state_of_acme(),
+            Classes::new(&self.classes).map(drop).map_err(Into::into),
+            self.check_admin(),
+        ];
+        let acme = self.faults_of_acme().into_iter().map(ConfigError::Conflict);
+        let faults = sites.chain(others).filter_map(Result::err);
+        let fleet = self
+            .faults_of_fleet()
+            .into_iter()
+            .map(ConfigError::Conflict);
+        faults.chain(acme).chain(fleet).collect()
+    }
+
+    fn faults_of_fleet(&self) -> Vec<String> {
+        let mut faults = self.fleet.faults();
+        if self.fleet.is_on() {
+            faults.extend(self.fleet.edge_name().err());
         }
-        self.check_tls()?;
-        Classes::new(&self.classes)?;
-        self.check_admin()
+        faults
     }
 
     /// Whether there is content for hosts that no site names.
@@ -92,10 +112,62 @@ impl Config {
         self.root.is_some() || self.upstream.is_some() || !self.routes.is_empty()
     }
 
-    fn check_content(&self) -> Result<(), ConfigError> {
-        for site in &self.sites {
-            check_site(site)?;
+    /// Whether the content of any site is served in the clear.
+    #[must_use]
+    pub fn serves_in_clear(&self) -> bool {
+        let sites = self
+            .sites
+            .iter()
+            .map(|site| site.http.unwrap_or(self.http.serve));
+        let mut all = sites.chain([self.http.serve]);
+        !self.http.listen.is_empty() && all.any(|one| one == InClear::Content)
+    }
+
+    /// The names of each certificate that is got by ACME: the server's, then those of sites.
+    pub(crate) fn names_by_acme(&self) -> impl Iterator<Item = &Vec<String>> {
+        let server = (!self.tls.acme.is_empty()).then_some(&self.tls.acme);
+        let sites = self.sites.iter().filter(|site| site.tls.acme);
+        server.into_iter().chain(sites.map(|site| &site.names))
+    }
+
+    /// How authorities check these names, in order of preference; nothing where there are none.
+    pub(crate) fn challenges(&self) -> Vec<ChallengeKind> {
+        match self.names_by_acme().next() {
+            Some(_) => self.acme.challenges(!self.http.listen.is_empty()),
+            None => Vec::new(),
         }
+    }
+
+    fn faults_of_acme(&self) -> Vec<String> {
+        let cleartext = !self.http.listen.is_empty();
+        let names = self.names_by_acme().flatten();
+        let refusals = names.filter_map(|name| self.acme.refusal(name, cleartext));
+        let mut faults = self.acme.faults(cleartext);
+        faults.extend(refusals);
+        faults
+    }
+
+    fn check_state_of_acme(&self) -> Result<(), ConfigError> {
+        match self.names_by_acme().next() {
+            Some(_) if self.state.dir.is_none() => Err(conflict(
+                "certificates by ACME need `state.dir`: without it, each start would order them anew, and \
+                 authorities soon refuse that",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_listen(&self) -> Result<(), ConfigError> {
+        match self.listen.is_empty() && !self.serves_in_clear() {
+            true => Err(conflict(
+                "`listen` is empty: name at least one ADDRESS:PORT or PORT, or serve content in the clear \
+                 (`http.listen` and `http.serve = \"content\"`)",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn check_content(&self) -> Result<(), ConfigError> {
         if !self.sites.is_empty() && !self.shards.hosts.is_empty() {
             return Err(conflict(
                 "`shards.hosts` and `[[site]]` can't be together: a shard has the content of one site",
@@ -123,6 +195,16 @@ impl Config {
         if certs != keys {
             return Err(ConfigError::Conflict(format!(
                 "`tls.cert` has {certs} files and `tls.key` {keys}: each certificate has a key"
+            )));
+        }
+        if !self.tls.acme.is_empty() && certs > 0 {
+            return Err(conflict(
+                "both `tls.acme` and `tls.cert` are set: keep one of them",
+            ));
+        }
+        if let Some(name) = self.tls.acme.iter().find(|name| !tls::is_valid_name(name)) {
+            return Err(ConfigError::Conflict(format!(
+                "`tls.acme` holds `{name}`, which is no DNS name"
             )));
         }
         if let Some(name) = self.tls.names.iter().find(|name| !tls::is_valid_name(name)) {
@@ -161,6 +243,9 @@ fn check_site(site: &SiteSection) -> Result<(), ConfigError> {
         _ if site.tls.cert.len() != site.tls.key.len() => {
             "needs as many files in `tls.key` as in `tls.cert`"
         }
+        _ if site.tls.acme && !site.tls.cert.is_empty() => {
+            "has both `tls.acme` and `tls.cert`: keep one of them"
+        }
         _ => return Ok(()),
     };
     Err(ConfigError::Conflict(format!("the site `{name}` {fault}")))
@@ -184,8 +269,12 @@ fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
     toml::from_str(&text).map_err(parse)
 }
 
-/// Gives sites and routes the keys that their own settings of files and of the proxy lack, from what they
-/// are in.
+/// By way of text: a second kind of deserializer would be two megabytes more of code.
+fn of_table(table: &toml::Table) -> Result<Config, toml::de::Error> {
+    toml::from_str(&table.to_string())
+}
+
+/// Gives sites and routes the keys that their own [`SETTINGS`] lack, from what they are in.
 fn inherit(table: &mut toml::Table) {
     for key in SETTINGS {
         let outer = table.get(key).and_then(toml::Value::as_table).cloned();
@@ -219,7 +308,7 @@ fn tables<'a>(table: &'a mut toml::Table, key: &str) -> impl Iterator<Item = &'a
 }
 
 /// Sections that sites and routes may have of their own.
-const SETTINGS: [&str; 2] = ["files", "proxy"];
+const SETTINGS: [&str; 4] = ["files", "proxy", "cache", "compression"];
 
 fn fill_in(inner: &mut toml::Table, outer: &toml::Table) {
     for (key, value) in outer {
@@ -249,7 +338,7 @@ fn set(table: &toml::Table, assignment: &str) -> Result<toml::Table, String> {
     for value in parsed.into_iter().chain([string]) {
         let mut changed = table.clone();
         insert(&mut changed, key, value)?;
-        match Config::deserialize(changed.clone()) {
+        match of_table(&changed) {
             Ok(_) => return Ok(changed),
             // A string is expected, and this is none: the next try names the mistake.
             Err(error) if error.message().ends_with("expected a string") => {}

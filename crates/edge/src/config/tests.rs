@@ -136,7 +136,7 @@ fn keys_that_do_not_fit_together_are_reported() {
         (Config::default(), Some("nothing to serve")),
         (
             Config {
-                upstream: Some("http://localhost".to_owned()),
+                upstream: Some("http://localhost".into()),
                 ..served()
             },
             Some("both `root` and `upstream`"),
@@ -172,10 +172,17 @@ fn routes_have_the_settings_of_the_site_but_for_their_own() {
         hidden = true
         index = ["home.html"]
         types = { a = "text/a", b = "text/b" }
+        [compression]
+        encodings = ["br"]
+        level = { br = 4, zstd = 1 }
+        [cache]
+        default_ttl = "1m"
         [[route]]
         path = "/own"
         files = { index = ["own.html"], types = { b = "text/own" } }
         proxy = { insecure = true }
+        cache = { enabled = true }
+        compression = { encodings = [], level = { br = 6 } }
         [[route]]
         path = "/none"
     "#;
@@ -197,7 +204,60 @@ fn routes_have_the_settings_of_the_site_but_for_their_own() {
     let proxy = own.proxy.as_ref().unwrap();
     assert!(proxy.insecure);
     assert_eq!(proxy.keep_connections, 7);
-    assert_eq!((&none.files, &none.proxy), (&None, &None));
+    let compression = own.compression.as_ref().unwrap();
+    assert!(compression.encodings.is_empty());
+    assert_eq!((compression.level.br, compression.level.zstd), (6, 1));
+    let cache = own.cache.as_ref().unwrap();
+    assert!(cache.enabled && cache.default_ttl.as_secs() == 60);
+    assert_eq!(
+        (&none.files, &none.proxy, &none.cache, &none.compression),
+        (&None, &None, &None, &None)
+    );
+}
+
+#[test]
+fn upstreams_are_one_or_several_and_routes_have_the_checks_of_the_site() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"
+        upstream = ["http://a", "unix:/run/b.sock"]
+        [proxy]
+        balance = "hash:path"
+        health = { path = "/healthz", fall = 5 }
+        [[route]]
+        path = "/own"
+        upstream = "http://c"
+        proxy = { retries = 0, health = { fall = 1 } }
+    "#;
+    std::fs::write(file.path(), text).unwrap();
+    let config = Config::load(Some(file.path()), &[]).unwrap();
+    let upstreams = config.upstream.unwrap();
+    let urls: Vec<_> = upstreams.urls().collect();
+    assert_eq!(urls, ["http://a", "unix:/run/b.sock"]);
+    let route = &config.routes[0];
+    assert_eq!(route.upstream, Some("http://c".into()));
+    let proxy = route.proxy.as_ref().unwrap();
+    let health = proxy.health.as_ref().unwrap();
+    assert_eq!((&*health.path, health.fall), ("/healthz", 1));
+    assert_eq!((proxy.retries, &proxy.balance), (0, &config.proxy.balance));
+
+    let set = |text: &str| Config::load(None, &[text.to_owned()]);
+    let one = set("upstream=http://a").unwrap().upstream;
+    assert_eq!(one, Some("http://a".into()));
+    let two = set("upstream=['http://a', 'http://b']").unwrap().upstream;
+    assert_eq!(two.unwrap().to_string(), "http://a, http://b");
+    for (assignment, want) in [
+        (
+            "proxy.balance=random",
+            "`random` is none of `least_requests`",
+        ),
+        (
+            "proxy.health.status=ok",
+            "`ok` is no status from 200 to 599",
+        ),
+    ] {
+        let error = set(assignment).unwrap_err().to_string();
+        assert!(error.contains(want), "{assignment}: {error}");
+    }
 }
 
 #[test]
@@ -229,9 +289,12 @@ fn sites_have_the_settings_of_the_server_but_for_their_own() {
         [files]
         hidden = true
         index = ["home.html"]
+        [compression]
+        encodings = ["gzip"]
         [[site]]
         names = ["a.example"]
         root = "/a"
+        compression = { min_size = "2KiB" }
         files = { index = ["a.html"] }
         [[site.route]]
         path = "/list"
@@ -255,7 +318,10 @@ fn sites_have_the_settings_of_the_server_but_for_their_own() {
         (a.files.hidden, &*a.files.index),
         (true, &["a.html".to_owned()][..])
     );
+    assert_eq!(a.compression.encodings, config.compression.encodings);
+    assert_eq!(a.compression.min_size.bytes(), 2048);
     assert_eq!(b.files, config.files);
+    assert_eq!(b.compression, config.compression);
     for (site, index) in [(a, "a.html"), (b, "home.html")] {
         let files = site.routes[0].files.as_ref().unwrap();
         assert!(files.listing && files.hidden, "{index}");
@@ -287,6 +353,29 @@ fn the_example_configuration_names_keys_in_its_comments() {
     assert!(route.redirect.is_some() && route.answer.is_some());
     assert_eq!(config.sites[0].routes[0].path, ["/assets"]);
     assert!(config.root.is_some() && config.sites[0].upstream.is_some());
+}
+
+#[test]
+fn sites_have_certificates_by_acme_in_a_word_or_a_table() {
+    let parse = |tls: &str| {
+        let text = format!("[[site]]\nnames = [\"a.example\"]\nroot = \"/a\"\ntls = {tls}\n");
+        toml::from_str::<Config>(&text).map(|config| config.sites[0].tls.clone())
+    };
+    let by_acme = SiteTls {
+        acme: true,
+        ..SiteTls::default()
+    };
+    assert_eq!(parse("\"acme\"").unwrap(), by_acme);
+    assert_eq!(parse("{ acme = true }").unwrap(), by_acme);
+    assert_eq!(parse("{}").unwrap(), SiteTls::default());
+    for tls in ["\"other\"", "true", "{ acme = \"yes\" }"] {
+        parse(tls).unwrap_err();
+    }
+    let text = "tls.acme = \"c.example\"\n[[site]]\nnames = [\"a.example\", \"b.example\"]\n\
+                tls = \"acme\"\n[[site]]\nnames = [\"d.example\"]\n";
+    let config: Config = toml::from_str(text).unwrap();
+    let names: Vec<_> = config.names_by_acme().cloned().collect();
+    assert_eq!(names, [vec!["c.example"], vec!["a.example", "b.example"]]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::Conn;
 use crate::access_log::{Entry, Time};
 use crate::ledger::Exchange;
 use crate::transport::Snapshot;
+use hikyaku_content::CacheOutcome;
 
 impl Conn {
     /// The log entry of an exchange that took `duration`.
@@ -20,17 +21,21 @@ impl Conn {
         snapshot: &Snapshot,
         decision: &Decision,
     ) -> Entry<'a> {
+        let client = exchange.client.unwrap_or(self.peer.remote);
         let (route, route_reason) = self.route.as_ref().map(|route| route.names()).unzip();
         Entry {
             time: Time(self.shared.clock.now()),
-            client: self.client(),
-            port: self.peer.remote.port(),
+            client: client.ip().to_canonical(),
+            port: client.port(),
+            via: self.via(),
             method: exchange.method.as_str(),
             host: &exchange.host,
             path: path(exchange),
             version: self.peer.version,
             status: exchange.status.map(|status| status.as_u16()),
             bytes: exchange.bytes,
+            cache: exchange.cache.map(CacheOutcome::name),
+            id: exchange.id.map(|id| id.to_string()),
             complete: exchange.complete,
             duration_us: micros(duration),
             goodput_bps: goodput(exchange.bytes, duration),
@@ -47,6 +52,7 @@ impl Conn {
             route,
             route_reason,
             error: exchange.reason.as_ref().map(ToString::to_string),
+            user: exchange.user.as_ref().map_or("", |user| &user.0),
             referer: text(&exchange.referer),
             user_agent: text(&exchange.user_agent),
         }

@@ -30,7 +30,8 @@ impl Conn {
         &self,
         observations: impl Iterator<Item = (Observation, Range<Instant>)>,
     ) {
-        if !self.is_validated() {
+        // The measured path to a balancer or proxy says nothing of its clients.
+        if !self.is_validated() || !self.through.measures_client() {
             return;
         }
         // In an experiment with the route, load times say nothing of versions. Asked for outcomes alone,
@@ -75,9 +76,9 @@ impl Conn {
     pub(super) fn decide(&self) {
         self.learnt.store(false, Ordering::Relaxed);
         let clients = &self.shared.clients;
-        let decision = match self.is_validated() {
-            true => clients.decide(self.client()),
-            false => clients.preview(self.client()),
+        let decision = match self.is_of_client() {
+            true => clients.decide(self.client(), self.server_name()),
+            false => clients.preview(self.client(), self.server_name()),
         };
         self.adopt(decision);
     }
@@ -104,7 +105,13 @@ impl Conn {
                 .events
                 .send(|| Event::decision(self.client(), &decision));
         }
-        let choice = Choice::new(decision, &self.peer, epoch, former.experiments);
+        let choice = Choice::new(
+            decision,
+            &self.peer,
+            self.shared.terms().behind.advertise.as_ref(),
+            epoch,
+            former.experiments,
+        );
         self.choice.store(Arc::new(choice));
         if let Some(route) = &self.route {
             // The session may be another, and other connections may have taught something.

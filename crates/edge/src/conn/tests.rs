@@ -1,5 +1,7 @@
 //! Connections of a server without sockets, under a stopped clock.
 
+mod behind;
+
 use hikyaku_core::client::sample::Observation;
 use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 use hikyaku_units::arm::Version;
@@ -20,7 +22,7 @@ fn browser() -> HeaderMap {
 fn alt_svc(conn: &Conn) -> Option<String> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ALT_SVC, HeaderValue::from_static("h3=\":1\""));
-    conn.apply(&mut headers);
+    conn.apply(&mut headers, &Asked::default());
     let value = headers.get(header::ALT_SVC)?;
     Some(value.to_str().unwrap().to_owned())
 }
@@ -256,9 +258,10 @@ async fn responses_are_held_to_the_largest_rate_where_the_kernel_does_not() {
         "no pacer"
     );
     let remote: SocketAddr = crate::fakes::CLIENT.parse().unwrap();
-    let admission = server.site.connections.admit(remote.ip()).unwrap();
+    let admission = server.site.admit(remote.ip()).unwrap();
     let opening = Opening {
         peer: server.connection(Version::H3).peer.clone(),
+        through: Through::Nothing,
         congestion: Congestion::Cubic,
         pacer: Some(Arc::default()),
         mptcp: Mptcp::None,

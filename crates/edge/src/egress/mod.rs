@@ -19,6 +19,7 @@ mod net;
 mod records;
 mod route;
 mod rules;
+mod shared;
 mod sse;
 mod state;
 mod steer;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::{
     Blame, EgressKey, EgressNames, NetworkSummary, Route, RouteChanges, RouteObservation,
-    RouteTable,
+    RouteTable, RoutesElsewhere,
 };
 use parking_lot::MutexGuard;
 
@@ -73,6 +73,13 @@ impl Egress {
         let (state, now) = (self.state(), self.clock.now());
         self.records(&self.rules.load())
             .networks(state.names(), now, limit)
+    }
+
+    /// The part of the knowledge of a client's routes that comes from other edges. `None` also while the
+    /// agent has not been asked for the client, since nothing is decided by it then.
+    pub(crate) fn known_elsewhere(&self, client: IpAddr) -> Option<RoutesElsewhere> {
+        self.lookups.known(client.to_canonical())?;
+        self.table.lock().known_elsewhere(client)
     }
 
     /// Takes the records of the store before the agent has named its egress routes. `load` reads each record

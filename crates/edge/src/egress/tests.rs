@@ -33,12 +33,12 @@ use agent::{Agent, MARK_A, MARK_B, path, verdict};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Egress as a configuration asks for it.
-fn open(config: &Config, rules: &InForce<Rules>) -> Option<Arc<Egress>> {
+pub(super) fn open(config: &Config, rules: &InForce<Rules>) -> Option<Arc<Egress>> {
     let (journal, clock) = (config.state.dir.is_some(), Clock::start());
     Egress::new(&config.egress, config.mptcp, part(rules), journal, clock)
 }
 
-fn rules(config: &Config) -> InForce<Rules> {
+pub(super) fn rules(config: &Config) -> InForce<Rules> {
     let classes = Classes::new(&config.classes).unwrap();
     in_force(Rules::new(config.policy.clone(), classes))
 }

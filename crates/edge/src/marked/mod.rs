@@ -3,6 +3,7 @@
 //! quinn-udp sends and receives, and has no say in control messages. So packets whose destination has a
 //! mark are sent here, with the control messages that quinn-udp would set, and their mark.
 
+mod link;
 mod marks;
 mod packets;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod unsegmented;
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -18,6 +20,8 @@ use std::task::{Context, Poll};
 use hikyaku_quic::udp::{RecvMeta, Transmit};
 use hikyaku_quic::{Socket, UdpSocket, refuses_segments};
 
+use self::link::Diversion;
+pub(crate) use self::link::Former;
 pub(crate) use self::marks::Marks;
 pub(crate) use self::packets::{Packets, QuicPackets};
 use self::unsegmented::Unsegmented;
@@ -37,6 +41,10 @@ pub(crate) struct MarkedSocket {
     unsegmented: Unsegmented,
     /// Transmits that went without their mark.
     unmarked: AtomicU64,
+    /// The datagrams come to another socket.
+    only_sends: bool,
+    former: Option<Former>,
+    diversion: Diversion,
 }
 
 impl MarkedSocket {
@@ -56,7 +64,31 @@ impl MarkedSocket {
             unvalidated,
             unsegmented: Unsegmented::default(),
             unmarked: AtomicU64::new(0),
+            only_sends: false,
+            former: None,
+            diversion: Diversion::default(),
         })
+    }
+
+    /// Receives nothing by itself.
+    pub(crate) fn only_sending(mut self, only_sends: bool) -> Self {
+        self.only_sends = only_sends;
+        self
+    }
+
+    /// Sends the datagrams of a `former` process on to it.
+    pub(crate) fn with_former(mut self, former: Option<Former>) -> Self {
+        self.former = former;
+        self
+    }
+
+    /// Leaves receiving to another process, which sends our datagrams by `link`, or takes it back. In the
+    /// worker's thread; its driver has to look again.
+    ///
+    /// # Errors
+    /// When the runtime can't watch the link.
+    pub(crate) fn divert(&self, link: Option<UnixDatagram>) -> io::Result<()> {
+        self.diversion.set(link)
     }
 
     /// Transmits that went without their mark so far.
@@ -76,6 +108,9 @@ impl MarkedSocket {
 
     /// Counts the bytes received, and sends the packets that waited for them.
     fn count(&self, bytes: &[u8], meta: &RecvMeta) {
+        if meta.len == 0 {
+            return;
+        }
         let bytes = bytes.get(..meta.len).unwrap_or_default();
         if let Some(withheld) = self.unvalidated.received(meta.addr, bytes, meta.stride) {
             let sent = self.socket.try_send_by(|| self.send(&withheld.transmit()));
@@ -174,9 +209,16 @@ impl Socket for MarkedSocket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let received = self.socket.poll_recv(cx, bufs, meta);
+        let received = match self.diversion.poll_recv(cx, bufs, meta) {
+            Some(received) => received,
+            None if self.only_sends => Poll::Pending,
+            None => self.socket.poll_recv(cx, bufs, meta),
+        };
         if let Poll::Ready(Ok(count)) = received {
-            for (bytes, meta) in bufs.iter().zip(meta.iter()).take(count) {
+            for (bytes, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
+                if let Some(former) = &self.former {
+                    former.sift(bytes, meta);
+                }
                 self.count(bytes, meta);
             }
         }

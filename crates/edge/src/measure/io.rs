@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hikyaku_core::explain::SubflowState;
 use hikyaku_units::Rate;
+use hikyaku_units::arm::Congestion;
 use parking_lot::Mutex;
 use socket2::{Protocol, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -129,6 +130,19 @@ impl Socket {
         self.controls
             .set_congestion(&self.stream, self.peer, self.mptcp, control)?;
         Ok(true)
+    }
+
+    /// Has the connection begin with the present knowledge of its path, though it has the congestion control
+    /// perhaps. To be called before it sends anything. Returns the congestion control.
+    pub(crate) fn begin_with(&self, control: Control) -> Option<Congestion> {
+        *self.control.lock() = Some(control);
+        let begun = self
+            .controls
+            .begin(&self.stream, self.peer, self.mptcp, control);
+        begun
+            .inspect_err(|error| self.controls.warn_once(control, error))
+            .ok()
+            .map(|()| control.congestion())
     }
 
     /// Whether the kernel holds it to a rate. It does not do so for MPTCP, whose rate the subflows

@@ -266,8 +266,7 @@ impl<T: TcpTransport + 'static> TcpMeter<T> {
     /// Gives the socket the path and congestion control that were chosen since, and the largest rate.
     fn follow(&mut self, now: Instant) {
         self.steer();
-        let max_pacing_rate = self.conn.shared.clients.max_pacing_rate();
-        self.socket.set_pacing(max_pacing_rate);
+        self.socket.set_pacing(self.conn.max_pacing_rate());
         let control = self.conn.chosen().tcp_control();
         let Some(congestion) = self.socket.set_congestion(control) else {
             return;

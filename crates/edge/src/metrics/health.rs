@@ -5,9 +5,36 @@ use std::sync::atomic::Ordering;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{Labels, Metrics, Refusal, counters, gauge, value};
+use super::{Labels, Metrics, Refusal, add, counters, gauge, value};
+
+/// Why a balancer's connection was closed: the PROXY header that it has to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderFault {
+    /// There is none.
+    Missing,
+    /// It can't be read.
+    Malformed,
+    /// The connection ended before it, or it did not come in time.
+    Incomplete,
+}
+
+impl HeaderFault {
+    pub(super) const ALL: [Self; 3] = [Self::Missing, Self::Malformed, Self::Incomplete];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
 
 impl Metrics {
+    pub(crate) fn on_header_fault(&self, fault: HeaderFault) {
+        add(&self.headers_refused[fault as usize], 1);
+    }
+
     pub(super) fn register_health(&self, registry: &mut Registry, tasks: usize) {
         gauge(
             registry,
@@ -35,13 +62,24 @@ impl Metrics {
                 .map(|(transport, n)| (vec![("transport", transport)], value(n)))
                 .to_vec(),
         );
+        counters(
+            registry,
+            "proxy_headers_refused",
+            "Connections of balancers without a PROXY header that can be read",
+            HeaderFault::ALL
+                .map(|f| {
+                    let count = value(&self.headers_refused[f as usize]);
+                    (vec![("fault", f.name())], count)
+                })
+                .to_vec(),
+        );
         for (name, help, count) in self.single_counts() {
             counters(registry, name, help, vec![(Labels::new(), count)]);
         }
     }
 
     /// Name, help and value of the counters without labels.
-    fn single_counts(&self) -> [(&'static str, &'static str, u64); 7] {
+    fn single_counts(&self) -> [(&'static str, &'static str, u64); 8] {
         [
             (
                 "pages_spread",
@@ -62,6 +100,11 @@ impl Metrics {
                 "accept_failures",
                 "Tries to accept a connection that failed for want of descriptors or memory",
                 value(&self.accept_failures),
+            ),
+            (
+                "cleartext_connections",
+                "Connections of HTTP in the clear",
+                value(&self.cleartext_connections),
             ),
             (
                 "reloads",

@@ -6,7 +6,10 @@ use crate::config::Config;
 use crate::egress::{Classes, Egress, RouteCount, Rules};
 use crate::fakes::{in_force, part};
 use crate::tls::{Certificate, Certificates, Source};
+use hikyaku_acme::{State, Status};
+use hikyaku_content::{CacheOutcome, CacheStatus, UpstreamStatus};
 use hikyaku_core::egress::Route;
+use hikyaku_fleet::Status as FleetStatus;
 
 /// Names, labels, types and help texts of all metrics in the order of their lines, without values.
 fn exposed() -> String {
@@ -40,8 +43,33 @@ fn exposed() -> String {
     };
     let mut registry = registry();
     metrics.register(&mut registry, gauges);
-    let certificates = Certificates::new(Arc::new(certificate), &[], None, &provider).unwrap();
+    let certificates =
+        Certificates::new(Arc::new(certificate), &[], None, None, &provider).unwrap();
     certificates.register(&mut registry);
+    let status = Status {
+        names: vec!["a.example".to_owned()],
+        state: State::Waiting,
+        directory: None,
+        next_order: 1,
+        failures: 0,
+        error: None,
+    };
+    register_acme(&mut registry, (1, 2), &[status]);
+    let upstream = UpstreamStatus {
+        url: "http://a".to_owned(),
+        ..UpstreamStatus::default()
+    };
+    register_upstreams(&mut registry, &[upstream]);
+    let cache = CacheStatus {
+        site: "a.example".to_owned(),
+        requests: CacheOutcome::ALL.map(|outcome| (outcome, 0)),
+        evictions: 0,
+        disk: Some((0, 0)),
+        bytes: 0,
+        entries: 0,
+    };
+    register_caches(&mut registry, &[cache]);
+    register_fleet(&mut registry, &FleetStatus::default());
     egress.register(&mut registry);
     metrics.register_failovers(&mut registry);
     let text = encode(&registry).unwrap();

@@ -1,8 +1,8 @@
 //! The file of the server's keys.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -50,7 +50,8 @@ pub(super) fn read(path: &Path) -> Option<Kept> {
     None
 }
 
-fn parse(text: &[u8]) -> Result<Kept, String> {
+/// The keys of a file's content; else its fault.
+pub(super) fn parse(text: &[u8]) -> Result<Kept, String> {
     let content: Content = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let tickets = content.tickets.iter().map(|ticket| {
         let secret = decode(&ticket.key)?;
@@ -85,9 +86,9 @@ fn close_to_others(path: &Path) {
     }
 }
 
-/// Replaces the file by one with these keys, which is whole or not there at any time.
-pub(super) fn write(path: &Path, quic: &Secret, tickets: &[TicketKey]) -> io::Result<()> {
-    let content = Content {
+/// The content of a file with these keys.
+pub(super) fn encode(quic: &Secret, tickets: &[TicketKey]) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Content {
         quic: STANDARD.encode(quic),
         tickets: tickets
             .iter()
@@ -96,22 +97,10 @@ pub(super) fn write(path: &Path, quic: &Secret, tickets: &[TicketKey]) -> io::Re
                 key: STANDARD.encode(key.secret()),
             })
             .collect(),
-    };
-    let dir = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(dir)?;
-    let new = path.with_extension("json.new");
-    // One that a crash has left may have another mode.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(OWNER_ALONE)
-        .open(&new)?;
-    file.write_all(&serde_json::to_vec(&content)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    File::open(dir)?.sync_all()
+    })
+}
+
+/// Replaces the file by one with these keys, which is whole or not there at any time.
+pub(super) fn write(path: &Path, quic: &Secret, tickets: &[TicketKey]) -> io::Result<()> {
+    hikyaku_acme::replace_file(path, &encode(quic, tickets)?)
 }

@@ -13,15 +13,16 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
-use crate::sections::{Limits, Timeouts};
+use crate::sections::Timeouts;
 use crate::uploads::UploadWindow;
 use hikyaku_content::{BoxError, RequestBody};
+use hikyaku_units::ByteSize;
 
 type Refusal = (StatusCode, &'static str);
 
 const TOO_LARGE: Refusal = (
     StatusCode::PAYLOAD_TOO_LARGE,
-    "the request's body is larger than limits.body_size",
+    "the request's body is larger than may be here (limits.body_size, or body_size of the route)",
 );
 const TOO_SLOW: Refusal = (
     StatusCode::REQUEST_TIMEOUT,
@@ -70,11 +71,12 @@ enum Rest {
 }
 
 impl LimitedBody {
-    /// Bounds the body of a request, or refuses it for the size that it announces.
+    /// Bounds the body of a request, or refuses it for the size that it announces. `body_size` is asked only
+    /// where there is one.
     pub(crate) fn limit(
         request: Request<RequestBody>,
         uploads: &Arc<UploadWindow>,
-        limits: &Limits,
+        body_size: impl FnOnce(&Request<RequestBody>) -> ByteSize,
         timeouts: &Timeouts,
     ) -> (Result<Request<RequestBody>, Refusal>, Outcome) {
         if request.body().is_end_stream() {
@@ -84,7 +86,7 @@ impl LimitedBody {
         let (max, patience, read_on) = match *request.method() {
             // The bytes of a tunnel are no content (RFC 9110 §9.3.6).
             Method::CONNECT => (u64::MAX, None, Rest::Nothing),
-            _ => (limits.body_size.bytes(), Some(timeouts.body), discard),
+            _ => (body_size(&request).bytes(), Some(timeouts.body), discard),
         };
         let too_large = request.body().size_hint().lower() > max;
         let outcome = Arc::new(AtomicU8::new(0));
@@ -209,11 +211,11 @@ mod tests {
     use std::convert::Infallible;
 
     use futures_util::{StreamExt, stream};
-    use hikyaku_units::ByteSize;
     use http_body_util::StreamBody;
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::sections::Limits;
     use crate::uploads::UploadMemory;
 
     /// A request whose body has 100 frames of 1000 bytes, each of which is noted when it is
@@ -245,14 +247,12 @@ mod tests {
             ("asked", &[("expect", "100-continue")], 1, 1 << 20, 100),
         ];
         for &(name, headers, frames, limit, want) in cases {
-            let limits = Limits {
-                body_size: ByteSize::from_bytes(limit),
-                ..Limits::default()
-            };
             let (request, mut noted) = request(headers);
-            let memory = [(); 2].map(|()| Arc::new(UploadMemory::new(limits.upload_memory)));
+            let held = Limits::default().upload_memory;
+            let memory = [(); 2].map(|()| Arc::new(UploadMemory::new(held)));
             let uploads = Arc::new(UploadWindow::new(memory, 0));
-            let (limited, _) = LimitedBody::limit(request, &uploads, &limits, &Timeouts::default());
+            let size = |_: &_| ByteSize::from_bytes(limit);
+            let (limited, _) = LimitedBody::limit(request, &uploads, size, &Timeouts::default());
             let mut body = limited.unwrap().into_body();
             for _ in 0..frames {
                 if body.frame().await.unwrap().is_err() {

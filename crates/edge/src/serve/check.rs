@@ -5,8 +5,7 @@ use std::net::Ipv6Addr;
 use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
-use hikyaku_content::HeaderSize;
-use hikyaku_content::Protocol;
+use hikyaku_content::{HeaderSize, Protocol, Scheme};
 
 /// The status to refuse a request with, and a sentence for client and log.
 pub(super) type Fault = (StatusCode, &'static str);
@@ -39,6 +38,22 @@ pub(super) fn check<B>(
         return Err(HEADERS_TOO_LARGE);
     }
     Ok(())
+}
+
+/// Refuses a request for an `https` target by a client of another `scheme` (RFC 9110 §7.4).
+///
+/// # Errors
+/// Where the target is so.
+pub(super) fn check_scheme<B>(request: &Request<B>, scheme: Scheme) -> Result<(), Fault> {
+    let named = request.uri().scheme_str();
+    let named = named.and_then(|name| Scheme::of(name.as_bytes()));
+    match (named, scheme) {
+        (Some(Scheme::Https), Scheme::Http) => Err((
+            StatusCode::MISDIRECTED_REQUEST,
+            "a request for https has come in the clear",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// CONNECT is for WebSocket alone (RFC 8441 §5, RFC 9220 §3).
@@ -285,6 +300,23 @@ mod tests {
             let got = check(&request(line, fields), *version, size(1000));
             let got = got.err().map_or(200, |(status, _)| status.as_u16());
             assert_eq!(got, *want, "{line} {fields:?} {version:?}");
+        }
+    }
+
+    #[test]
+    fn https_is_not_answered_in_the_clear() {
+        use Scheme::{Http, Https};
+        let cases = [
+            ("GET /", Http, 200),
+            ("GET http://a/", Http, 200),
+            ("GET https://a/", Http, 421),
+            ("GET HTTPS://a/", Http, 421),
+            ("GET https://a/", Https, 200),
+        ];
+        for (line, scheme, want) in cases {
+            let got = check_scheme(&request(line, &["host: a"]), scheme);
+            let got = got.err().map_or(200, |(status, _)| status.as_u16());
+            assert_eq!(got, want, "{line} {scheme:?}");
         }
     }
 

@@ -83,7 +83,7 @@ async fn run(
     let mut waiting = Waiting {
         conn: Arc::clone(conn),
         http: Server::new(quic.clone(), config(service)),
-        stopping: Stopping::new(site.stop.clone(), quic.clone()),
+        stopping: Stopping::new(site.stop(), quic.clone()),
         idle: IdleTimer::new(service.timeouts.idle),
         slice: Slice::default(),
     };

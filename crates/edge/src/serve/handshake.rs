@@ -9,12 +9,15 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::tls_io::Blocking;
+use crate::behind::proxy_protocol;
 
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Handshake<T> {
     io: T,
     tls: ServerConnection,
+    /// The client's first message was taken.
+    met: bool,
 }
 
 /// How a client begins.
@@ -23,6 +26,8 @@ pub(super) enum Beginning {
     Tls,
     /// With a method of HTTP in the clear: these bytes.
     Http(Vec<u8>),
+    /// As a balancer, with a header of the PROXY protocol.
+    Header,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Handshake<T> {
@@ -32,7 +37,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Handshake<T> {
     /// When the configuration is for another protocol.
     pub(super) fn new(io: T, config: Arc<ServerConfig>) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-        Ok(Self { io, tls })
+        Ok(Self {
+            io,
+            tls,
+            met: false,
+        })
     }
 
     /// Takes the client's first bytes, and computes nothing with them. To be called first.
@@ -47,6 +56,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Handshake<T> {
         // No record of TLS begins with a letter (RFC 8446 §5.1).
         match first.first() {
             None => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Some(_) if proxy_protocol::begins(first) => return Poll::Ready(Ok(Beginning::Header)),
             Some(byte) if byte.is_ascii_alphabetic() => {
                 return Poll::Ready(Ok(Beginning::Http(first.to_vec())));
             }
@@ -59,13 +69,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Handshake<T> {
     }
 
     /// Goes on until the handshake is complete. The session tickets then wait for the first flush, so that
-    /// they share a packet with the first response.
+    /// they share a packet with the first response. Before anything is sent, `meet` is called once, when the
+    /// client's first message is known.
     ///
     /// # Errors
     /// Those of reading and writing, of TLS, and `UnexpectedEof` where the client gives up.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut meet: impl FnMut(),
+    ) -> Poll<io::Result<()>> {
         loop {
             self.process(cx)?;
+            if self.tls.wants_write() && !std::mem::replace(&mut self.met, true) {
+                meet();
+            }
             let is_over = !self.tls.is_handshaking();
             // With TLS 1.2 the client waits for the last message of the server.
             if is_over && self.tls.protocol_version() != Some(ProtocolVersion::TLSv1_2) {
@@ -113,4 +131,4 @@ fn pending<R>(result: io::Result<R>) -> Poll<io::Result<R>> {
 }
 
 /// Bytes that are read at first: a ClientHello with a key share of X25519MLKEM768 has some 1,700.
-const FIRST: usize = 4096;
+pub(super) const FIRST: usize = 4096;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const HEAD: &str = "HTTP/1.1 400 Bad Request\r\n\
-    Server: hikyaku\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 91\r\n\
     Connection: close\r\n\r\n";

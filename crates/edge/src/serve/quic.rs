@@ -1,14 +1,15 @@
 //! QUIC: accepting connections, and their settings.
 
 mod config;
+mod handshakes;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hikyaku_congestion::SEND_WINDOW;
+use hikyaku_congestion::{Handle, SEND_WINDOW};
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_quic::proto::crypto::rustls::HandshakeData;
 use hikyaku_quic::proto::{ConnectionError, VarInt};
@@ -19,6 +20,9 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::config::QuicConfig;
 pub use self::config::QuicError;
 pub(super) use self::config::max_idle;
+pub(crate) use self::handshakes::Handshakes;
+use self::handshakes::UnderWay;
+use super::carrier::Carrier;
 use super::{Answerer, Service, Site, h3};
 use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
@@ -28,7 +32,7 @@ use crate::mptcp::Mptcp;
 use crate::part::Part;
 use crate::qlog::Trace;
 use crate::unvalidated::{Handshaking, Unvalidated};
-use hikyaku_content::Peer;
+use hikyaku_content::{Peer, Scheme, TlsVersion};
 
 /// For how long the last packets of a failed handshake may be on their way to the client.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
@@ -43,16 +47,17 @@ pub(crate) struct QuicListener {
     pub(crate) config: Part<QuicConfig>,
     pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) handshakes: Arc<AtomicUsize>,
+    pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) unvalidated: Arc<Unvalidated>,
 }
 
 impl QuicListener {
-    /// Accepts until the server stops.
+    /// Accepts until the server ends. While its connections finish their requests, clients that have begun
+    /// with it still come.
     pub(crate) async fn run(self) {
         let this = Arc::new(self);
-        let stop = &this.site.stop;
-        while let Some(Some(incoming)) = stop.run_until_cancelled(this.endpoint.accept()).await {
+        let end = &this.site.end;
+        while let Some(Some(incoming)) = end.run_until_cancelled(this.endpoint.accept()).await {
             this.meet(incoming);
         }
     }
@@ -75,7 +80,7 @@ impl QuicListener {
         };
         let validated = incoming.remote_address_validated();
         let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
-        let under_way = UnderWay::new(&self.handshakes, unvalidated);
+        let under_way = self.handshakes.begin(incoming.orig_dst_cid(), unvalidated);
         // In a box, since the task would keep room for the handshake as long as the connection lasts.
         let opening = Box::pin(Arc::clone(self).open(incoming, under_way, admission));
         self.tasks.spawn(async move {
@@ -101,27 +106,41 @@ impl QuicListener {
             Ok(established) => established,
             Err(error) => {
                 failed(&self.site, begun.remote, begun.validated, &error);
-                let unvalidated = under_way.unvalidated.take();
+                let unvalidated = under_way.take_unvalidated();
                 drop((admission, under_way));
                 self.linger(unvalidated).await;
                 return None;
             }
         };
+        let validated = begun.validated || established.early.is_none();
+        // Before, somebody else may have named its address.
+        if validated && !begun.validated {
+            self.look_up(begun.remote);
+        }
         if let Some(trace) = begun.trace {
             trace.follow(&established.quic);
         }
+        let resumed = begun.carrier.filter(|carrier| carrier.deliver());
+        let congestion = match resumed {
+            Some(_) => self.begin_with(begun.remote.ip(), &established.quic),
+            None => begun.congestion,
+        };
         let opening = Opening {
             peer: Peer {
                 remote: begun.remote,
                 local: begun.local,
                 version: Version::H3,
+                tls: Some(TlsVersion::Tls13),
                 server_name: established.server_name,
+                scheme: Scheme::Https,
+                via: None,
             },
-            congestion: begun.congestion,
+            through: self.site.shared.terms().behind.through(begun.remote.ip()),
+            congestion,
             pacer: Some(Arc::default()),
             mptcp: Mptcp::None,
             memory: admission.memory(SEND_WINDOW, &self.site.service().limits),
-            validated: begun.validated || established.early.is_none(),
+            validated,
         };
         let conn = Conn::open(Arc::clone(&self.site.shared), opening);
         let quic = established.quic;
@@ -140,11 +159,29 @@ impl QuicListener {
         })
     }
 
+    /// The carrier of a client. With early data, sessions stay with the process, and nothing is carried.
+    fn carrier(&self, client: IpAddr) -> Option<Arc<Carrier>> {
+        let (service, shared) = (self.site.service(), &self.site.shared);
+        let through = shared.terms().behind.through(client);
+        let carries = !service.early_data;
+        carries.then(|| Carrier::of(&service, shared, client, through))?
+    }
+
+    /// Has a connection whose handshake is complete begin with the present knowledge of its path. Returns its
+    /// congestion control.
+    fn begin_with(&self, client: IpAddr, quic: &Connection) -> Congestion {
+        let choice = self.site.shared.clients.transport(client, Transport::Quic);
+        if let Some(controller) = Handle::of(quic.congestion_state()) {
+            controller.begin(choice.quic_settings());
+        }
+        choice.congestion
+    }
+
     /// Keeps `unvalidated`, which bounds the packets to an address, until the last of them are on their way.
     async fn linger(&self, unvalidated: Option<Handshaking>) {
         if unvalidated.is_some() {
             let last = tokio::time::sleep(LAST_PACKETS);
-            self.site.stop.run_until_cancelled(last).await;
+            self.site.end.run_until_cancelled(last).await;
         }
     }
 
@@ -170,17 +207,25 @@ impl QuicListener {
         tracing::debug!(client = %remote, ?choice, "QUIC connection begins");
         let group = || incoming.orig_dst_cid().to_string();
         let trace = self.site.traces.of_connection(remote, local, group);
-        let config = self.config.load().of_connection(&choice, trace.as_ref());
+        let carrier = self.carrier(remote.ip());
+        let config = self.config.load();
+        let config = config.of_connection(&choice, trace.as_ref(), carrier.as_ref());
         let validated = incoming.remote_address_validated();
         match incoming.accept_with(config) {
-            Ok(connecting) => Some(Begun {
-                connecting,
-                remote,
-                local,
-                validated,
-                congestion: choice.congestion,
-                trace,
-            }),
+            Ok(connecting) => {
+                if validated {
+                    self.look_up(remote);
+                }
+                Some(Begun {
+                    connecting,
+                    remote,
+                    local,
+                    validated,
+                    congestion: choice.congestion,
+                    carrier,
+                    trace,
+                })
+            }
             Err(error) => {
                 add(&self.site.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
@@ -189,12 +234,21 @@ impl QuicListener {
         }
     }
 
+    /// Has the fleet's knowledge of a client read beside its handshake.
+    fn look_up(&self, remote: SocketAddr) {
+        let shared = &self.site.shared;
+        let through = shared.terms().behind.through(remote.ip());
+        if through.measures_client() {
+            shared.fleet.look_up(remote.ip());
+        }
+    }
+
     /// Whether a client has to prove its address before anything is kept of its connection. It has to
     /// with so many handshakes under way in all, or with some of its address. Forged packets must not
     /// take the admissions of the client that has the address.
     fn asks_for_proof(&self, remote: SocketAddr, retry_above: usize) -> bool {
         let connections = &self.site.connections;
-        self.handshakes.load(Ordering::Relaxed) >= retry_above
+        self.handshakes.count() >= retry_above
             || connections.beginning(remote.ip()) >= RETRY_ABOVE_OF_ADDRESS
     }
 }
@@ -217,6 +271,8 @@ struct Begun {
     /// The client has proven its address by a token (RFC 9000 §8.1.2).
     validated: bool,
     congestion: Congestion,
+    /// `None` where clients carry nothing.
+    carrier: Option<Arc<Carrier>>,
     trace: Option<Trace>,
 }
 
@@ -259,29 +315,6 @@ fn completion(
         drop(under_way);
     });
     complete
-}
-
-/// A handshake under way.
-struct UnderWay {
-    handshakes: Arc<AtomicUsize>,
-    /// `None` where the client has proved its address before.
-    unvalidated: Option<Handshaking>,
-}
-
-impl UnderWay {
-    fn new(handshakes: &Arc<AtomicUsize>, unvalidated: Option<Handshaking>) -> Self {
-        handshakes.fetch_add(1, Ordering::Relaxed);
-        Self {
-            handshakes: Arc::clone(handshakes),
-            unvalidated,
-        }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.handshakes.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A connection that may be used.

@@ -1,4 +1,6 @@
-//! HTTP/1.1 and HTTP/2 over TLS and TCP.
+//! HTTP/1.1 and HTTP/2 over TCP, with TLS or in the clear.
+
+mod begin;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,32 +10,29 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
-use hikyaku_units::arm::{Congestion, Transport, Version};
-use rustls::{ServerConfig, ServerConnection};
+use hikyaku_units::arm::Version;
+use rustls::ServerConfig;
 use socket2::{Protocol, SockRef};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
-use super::handshake::{Beginning, Handshake};
 use super::http1::Http1;
 use super::http2::Http2;
 use super::idle::IdleTimer;
-use super::plain;
 use super::tls_io::TlsIo;
-use super::{Answerer, Service, Site};
+use super::{Answerer, Service, Site, cleartext};
 use crate::accept::AcceptFailures;
+use crate::behind::Through;
 use crate::budget::RESERVE;
-use crate::clients::Early;
 use crate::conn::{Conn, Opening};
-use crate::limits::Admission;
+use crate::limits::{Admission, Entered};
 use crate::live::{LiveConnection, Place};
-use crate::measure::{MeteredIo, Socket, TcpMeter, TcpTransport};
+use crate::measure::{MeteredIo, TcpMeter};
 use crate::metrics::{Refusal, add};
-use crate::mptcp::Mptcp;
 use crate::part::Part;
-use hikyaku_content::{BoxError, Peer};
+use begin::{Begun, begin};
+use hikyaku_content::BoxError;
 
 /// Content that a connection of HTTP/2 holds at most: the kernel keeps the bytes on their way,
 /// and some unsent. HTTP/1.1 has one response at a time, of which a chunk is enough.
@@ -44,20 +43,29 @@ pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
     /// Its clients have asked for MPTCP, and get TCP.
     pub(crate) refused: bool,
-    pub(crate) tls: Part<rustls::ServerConfig>,
+    /// `None` where HTTP is in the clear.
+    pub(crate) tls: Option<Part<ServerConfig>>,
     pub(crate) site: Arc<Site>,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when it accepts no more.
+    pub(crate) closing: CancellationToken,
 }
 
 impl TcpAcceptor {
-    /// Accepts until the server stops.
+    /// Accepts until it is closed.
     pub(crate) async fn run(self) {
-        let stop = self.site.stop.clone();
-        let failures = AcceptFailures::of("TCP");
+        let failures = AcceptFailures::of(match self.tls {
+            Some(_) => "TCP",
+            None => "cleartext",
+        });
         let protocol = SockRef::from(&self.listener).protocol().ok().flatten();
         // A connection that might be of MPTCP is asked.
         let listens = protocol.unwrap_or(Protocol::MPTCP);
-        while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
+        while let Some(accepted) = self
+            .closing
+            .run_until_cancelled(self.listener.accept())
+            .await
+        {
             match accepted {
                 Ok((stream, remote)) => self.accept(stream, remote, listens),
                 Err(error) => failures.pause(&error, &self.site.shared.metrics).await,
@@ -66,36 +74,60 @@ impl TcpAcceptor {
     }
 
     fn accept(&self, stream: TcpStream, remote: SocketAddr, listens: Protocol) {
-        let Some(admission) = self.site.admit(remote.ip()) else {
+        let site = Arc::clone(&self.site);
+        if self.tls.is_none() && !site.service().cleartext.serves_content() {
+            return cleartext::accept(site, stream, remote, &self.tasks);
+        }
+        let Some(entry) = self.enter(remote.ip()) else {
             return;
         };
-        let site = Arc::clone(&self.site);
+        if self.tls.is_none() {
+            add(&site.shared.metrics.cleartext_connections, 1);
+        }
         let accepted = Accepted {
             stream,
             remote,
             listens,
             refused: self.refused,
-            tls: self.tls.load_full(),
+            tls: self.tls.as_ref().map(Part::load_full),
         };
         // In a box, since the task would keep room for the handshake as long as the connection lasts.
-        let begun = Box::pin(begin(accepted, site, admission));
+        let begun = Box::pin(begin(accepted, site, entry));
         self.tasks.spawn(async move {
             if let Err(error) = serve(begun).await {
                 tracing::debug!(client = %remote, "TCP connection: {error}");
             }
         });
     }
+
+    /// Takes a place for a connection from `remote`. A balancer has those of many clients.
+    fn enter(&self, remote: IpAddr) -> Option<Entry> {
+        let is_balancer = self.site.shared.terms().behind.has_balancer(remote);
+        match is_balancer {
+            true => self.site.enter(remote).map(Entry::Balancer),
+            false => self.site.admit(remote).map(Entry::Client),
+        }
+    }
+}
+
+/// A place of a connection.
+enum Entry {
+    /// Of its client.
+    Client(Admission),
+    /// Of a balancer, which has yet to name the client.
+    Balancer(Entered),
 }
 
 /// A connection before its handshake.
 struct Accepted {
     stream: TcpStream,
+    /// The socket's other end: the client, or a balancer.
     remote: SocketAddr,
     /// The protocol of the listening socket.
     listens: Protocol,
     /// As of [`TcpAcceptor`].
     refused: bool,
-    tls: Arc<ServerConfig>,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 async fn serve(begun: impl Future<Output = io::Result<Box<Connection>>>) -> io::Result<()> {
@@ -104,87 +136,6 @@ async fn serve(begun: impl Future<Output = io::Result<Box<Connection>>>) -> io::
     // In a box, too.
     Box::pin(connection.close()).await;
     result
-}
-
-async fn begin(
-    accepted: Accepted,
-    site: Arc<Site>,
-    admission: Admission,
-) -> io::Result<Box<Connection>> {
-    let secured = handshake(accepted, &site).await?;
-    Connection::open(secured, site, admission).map(Box::new)
-}
-
-/// A connection after its handshake.
-struct Secured {
-    socket: Arc<Socket>,
-    tls: (MeteredIo, ServerConnection),
-    peer: Peer,
-    congestion: Congestion,
-    mptcp: Mptcp,
-    early: Early,
-}
-
-async fn handshake(accepted: Accepted, site: &Site) -> io::Result<Secured> {
-    let Accepted { stream, remote, .. } = accepted;
-    let local = stream.local_addr()?;
-    let shared = &site.shared;
-    let early = shared.clients.early(remote.ip(), Transport::Tcp);
-    let controls = Arc::clone(&site.controls);
-    let socket = Socket::new(stream, remote.ip(), controls, accepted.listens)?;
-    let congestion = socket.set_congestion(early.choice.tcp_control());
-    socket.set_pacing(shared.clients.max_pacing_rate());
-    let io = MeteredIo(Arc::clone(&socket));
-    let tls = secure(io, accepted.tls, site, remote.ip()).await?;
-    let mptcp = match shared.egress {
-        Some(_) if accepted.refused => Mptcp::Refused,
-        Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
-        None => Mptcp::None,
-    };
-    Ok(Secured {
-        peer: peer(&tls.1, remote, local),
-        socket,
-        tls,
-        congestion: congestion.unwrap_or(Congestion::Cubic),
-        mptcp,
-        early,
-    })
-}
-
-/// Completes the TLS handshake of a client within its time, a step at a turn. One that speaks HTTP in the
-/// clear is refused.
-async fn secure<T: AsyncRead + AsyncWrite + Unpin>(
-    io: T,
-    config: Arc<ServerConfig>,
-    site: &Site,
-    client: IpAddr,
-) -> io::Result<(T, ServerConnection)> {
-    let timeout = site.service().timeouts.handshake;
-    let handshake = async {
-        let mut handshake = Handshake::new(io, config)?;
-        if let Beginning::Http(head) = poll_fn(|cx| handshake.poll_begin(cx)).await? {
-            return Err(plain::refuse(handshake.into_socket(), &head).await);
-        }
-        let completed = poll_fn(|cx| handshake.poll(cx));
-        site.turns.run(client, completed).await?;
-        Ok(handshake.into_parts())
-    };
-    let tls = tokio::time::timeout(timeout, handshake).await;
-    tls.unwrap_or_else(|late| Err(late.into()))
-        .inspect_err(|_| add(&site.shared.metrics.handshakes_failed_tcp, 1))
-}
-
-fn peer(session: &ServerConnection, remote: SocketAddr, local: SocketAddr) -> Peer {
-    let version = match session.alpn_protocol() {
-        Some(b"h2") => Version::H2,
-        _ => Version::H1,
-    };
-    Peer {
-        remote,
-        local,
-        version,
-        server_name: session.server_name().map(Arc::from),
-    }
 }
 
 pub(super) type Driving = Pin<Box<dyn DriveHttp + Send>>;
@@ -197,12 +148,12 @@ pub(super) trait DriveHttp {
     fn stop(self: Pin<&mut Self>);
 }
 
-/// Begins HTTP over `tls`.
-fn drive(tls: TlsIo<MeteredIo>, conn: Arc<Conn>, site: Arc<Site>, service: &Service) -> Driving {
+/// Begins HTTP over `stream`.
+fn drive(stream: TlsIo<MeteredIo>, conn: Arc<Conn>, site: Arc<Site>, service: &Service) -> Driving {
     let answerer = Arc::new(Answerer { conn, site });
     match answerer.conn.peer.version {
-        Version::H2 => Box::pin(Http2::new(tls, &answerer, service)),
-        _ => Box::pin(Http1::new(tls, &answerer, service)),
+        Version::H2 => Box::pin(Http2::new(stream, &answerer, service)),
+        _ => Box::pin(Http1::new(stream, &answerer, service)),
     }
 }
 
@@ -220,15 +171,16 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(secured: Secured, site: Arc<Site>, admission: Admission) -> io::Result<Self> {
-        let Secured {
+    fn open(begun: Begun, site: Arc<Site>, admission: Admission) -> io::Result<Self> {
+        let Begun {
             socket,
-            tls,
+            stream,
             peer,
+            through,
             congestion,
             mptcp,
             early,
-        } = secured;
+        } = begun;
         let held = match peer.version {
             Version::H2 => H2_HELD,
             _ => RESERVE,
@@ -238,19 +190,25 @@ impl Connection {
         let account = Arc::clone(&memory.account);
         let opening = Opening {
             peer,
+            through,
             congestion,
             pacer: (!socket.is_paced()).then(Arc::default),
             mptcp,
             memory,
             validated: true,
         };
-        let conn = Conn::open_decided(Arc::clone(&site.shared), opening, &early);
+        let shared = Arc::clone(&site.shared);
+        let conn = match through {
+            Through::Nothing => Conn::open_decided(shared, opening, &early),
+            // The early decision is for the path to the balancer, or is the proxy's own.
+            Through::Balancer(_) | Through::Proxy => Conn::open(shared, opening),
+        };
         let live = LiveConnection::tcp(&conn, &socket);
         let place = Arc::new(site.live.list(admission, live));
-        let tls = TlsIo::new(tls, account, Arc::clone(&place));
+        let stream = TlsIo::new(stream, account, Arc::clone(&place));
         let meter = TcpMeter::new(Arc::clone(&conn), socket, service.terms());
-        let stop = site.stop.clone();
-        let http = drive(tls, Arc::clone(&conn), site, &service);
+        let stop = site.stop();
+        let http = drive(stream, Arc::clone(&conn), site, &service);
         Ok(Self {
             http,
             meter,

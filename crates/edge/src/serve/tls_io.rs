@@ -1,14 +1,14 @@
-//! A TLS connection that writes few, full records and makes few system calls.
+//! A connection's stream that writes few, full records of TLS and makes few system calls.
 
-use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::session::Session;
 use super::turns::Slice;
 use crate::budget::Account;
 use crate::live::Place;
@@ -22,7 +22,7 @@ const WORTH_WRITING: usize = 4 * RECORD;
 /// Pieces of content that are encrypted together.
 const SLICES: usize = 128;
 
-/// An established TLS connection.
+/// An established connection, of TLS or in the clear.
 ///
 /// tokio-rustls would make a record and a system call of each write. Here small writes share records,
 /// and records share system calls, until the flush. HTTP/2 gathers its output itself: it encrypts by
@@ -30,10 +30,10 @@ const SLICES: usize = 128;
 #[derive(Debug)]
 pub(super) struct TlsIo<T> {
     io: T,
-    tls: ServerConnection,
+    session: Session,
     /// Plaintext of small writes; empty and without memory on an idle connection.
     gathered: BytesMut,
-    /// Ciphertext that rustls holds, at least.
+    /// Bytes for the socket that the session holds, at least.
     pending: usize,
     /// It waits, mostly for the socket.
     blocked: bool,
@@ -47,14 +47,14 @@ pub(super) struct TlsIo<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     /// A connection whose content counts for `account`, and that keeps its `place`.
     pub(super) fn new(
-        (io, mut tls): (T, ServerConnection),
+        (io, mut session): (T, Session),
         account: Arc<Account>,
         place: Arc<Place>,
     ) -> Self {
-        tls.set_buffer_limit(Some(2 * WORTH_WRITING));
+        session.set_buffer_limit(2 * WORTH_WRITING);
         Self {
             io,
-            tls,
+            session,
             gathered: BytesMut::new(),
             pending: 0,
             blocked: false,
@@ -80,7 +80,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
         while content.has_remaining() {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let count = content.chunks_vectored(&mut slices);
-            let taken = self.tls.writer().write_vectored(&slices[..count])?;
+            let taken = self.session.write_vectored(&slices[..count])?;
             if taken == 0 {
                 break;
             }
@@ -98,20 +98,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
         into: &mut Vec<u8>,
     ) -> Poll<io::Result<bool>> {
         loop {
-            let mut reader = self.tls.reader();
-            match reader.fill_buf() {
+            match self.session.arrived() {
                 Ok([]) => return Poll::Ready(Ok(!into.is_empty())),
                 Ok(content) => {
                     let length = content.len();
                     into.extend_from_slice(content);
-                    reader.consume(length);
+                    self.session.take(length);
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // As for AsyncRead.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Poll::Ready(Ok(!into.is_empty()));
-                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
             if !into.is_empty() {
@@ -127,7 +122,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             return Ok(());
         }
         self.pending += self.gathered.len();
-        let result = self.tls.writer().write_all(&self.gathered);
+        let result = self.session.write_all(&self.gathered);
         self.gathered = BytesMut::new();
         result
     }
@@ -140,17 +135,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     }
 
     fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.wants_write() {
+        while self.session.has_output() {
             ready!(self.slice.poll(cx));
-            let mut socket = Blocking::new(&mut self.io, cx);
-            match self.tls.write_tls(&mut socket) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            match self.session.poll_send(&mut self.io, cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
                     self.slice.pause();
                     return Poll::Pending;
                 }
-                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         self.pending = 0;
@@ -166,26 +160,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
     /// Reads ciphertext; `false` at the connection's end.
     fn poll_read_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         ready!(self.slice.poll(cx));
-        let mut socket = Blocking::new(&mut self.io, cx);
-        let read = match self.tls.read_tls(&mut socket) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.slice.pause();
-                return Poll::Pending;
-            }
-            read => read?,
+        let Poll::Ready(read) = self.session.poll_receive(&mut self.io, cx) else {
+            self.slice.pause();
+            return Poll::Pending;
         };
-        if let Err(error) = self.tls.process_new_packets() {
+        let goes_on = read?;
+        if let Err(error) = self.session.understand() {
             // The alert names the reason to the client; whether it gets it is all the same.
             let _ = self.poll_write_sealed(cx);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
         // Answers of TLS itself, such as a key update; a full socket sends them later.
-        if self.tls.wants_write()
+        if self.session.has_output()
             && let Poll::Ready(Err(error)) = self.poll_write_sealed(cx)
         {
             return Poll::Ready(Err(error));
         }
-        Poll::Ready(Ok(read > 0))
+        Poll::Ready(Ok(goes_on))
     }
 }
 
@@ -197,20 +188,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsIo<T> {
     ) -> Poll<io::Result<()>> {
         loop {
             // Copied rather than read into `buf`, which would first have to be zeroed whole.
-            let mut reader = self.tls.reader();
-            match reader.fill_buf() {
+            match self.session.arrived() {
                 Ok(content) => {
                     let n = content.len().min(buf.remaining());
                     buf.put_slice(&content[..n]);
-                    reader.consume(n);
+                    self.session.take(n);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The client has gone without saying so (`close_notify`). HTTP itself shows whether
-                // anything is missing (RFC 9112 §9.8).
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Poll::Ready(Ok(()));
-                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
             ready!(self.poll_read_sealed(cx))?;
@@ -241,7 +226,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsIo<T> {
             ready!(self.poll_write_sealed(cx))?;
         }
         if !small {
-            let written = self.tls.writer().write_vectored(bufs)?;
+            let written = self.session.write_vectored(bufs)?;
             self.pending += written;
             return Poll::Ready(Ok(written));
         }
@@ -267,7 +252,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsIo<T> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.seal_gathered()?;
         if !std::mem::replace(&mut self.closing, true) {
-            self.tls.send_close_notify();
+            self.session.close();
         }
         ready!(self.poll_write_sealed(cx))?;
         Pin::new(&mut self.io).poll_shutdown(cx)

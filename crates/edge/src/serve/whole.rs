@@ -1,14 +1,15 @@
-//! Whole files in memory, answered without waiting.
+//! Whole files and stored responses in memory, answered without waiting.
 
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 
-use super::check::check;
 use super::{Answerer, Service};
 use crate::ledger::Ticket;
-use hikyaku_content::WholeFile;
+use hikyaku_content::{Scheme, WholeFile};
 
-/// `Server` of responses in which the content names none.
-pub(super) const SERVER: HeaderValue = HeaderValue::from_static("hikyaku");
+/// Whether the server gives the response its `Date`. A stored one keeps that of its origin (RFC 9111 §4.2.3).
+pub(super) fn is_undated(file: &WholeFile) -> bool {
+    !file.headers().contains_key(header::DATE)
+}
 
 impl Answerer {
     /// Returns the file that answers a request, where that is in memory and sent as it is.
@@ -19,9 +20,16 @@ impl Answerer {
         if is_changed || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
         }
-        let file = service.content.whole_file(request, &self.conn.peer)?;
-        let header_size = service.limits.header_size.into();
-        check(request, self.conn.peer.version, header_size).ok()?;
+        let scheme = self.conn.scheme_of(request.headers());
+        if self.is_beside(service, request, scheme) {
+            return None;
+        }
+        let peer = self.conn.peer_at(scheme);
+        let file = service.content.whole_file(request, &peer)?;
+        if scheme == Scheme::Http && file.has(&header::STRICT_TRANSPORT_SECURITY) {
+            return None;
+        }
+        self.check(service, request, scheme).ok()?;
         Some(file)
     }
 
@@ -34,8 +42,12 @@ impl Answerer {
     ) -> Option<HeaderValue> {
         let conn = &self.conn;
         conn.meet(request.headers());
-        let alt_svc = conn.alt_svc();
+        let asked = conn.asked(request);
+        ticket.is_of(asked.client);
+        ticket.logs(file.is_logged());
+        let alt_svc = conn.alt_svc(&asked);
         ticket.answered_with(StatusCode::OK);
+        ticket.cached(file.cache_outcome());
         let length = file.content().len();
         let path = request.uri().path();
         if let Some(outstanding) = conn.responds(path, file.headers(), Some(length as u64)) {

@@ -1,16 +1,19 @@
-//! Looking after the certificates: their files, and their time.
+//! Looking after the certificates: their files, their time, and those that are got by ACME.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hikyaku_acme::{Keeper, system_clock};
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 
+use super::in_force::Kept;
 use crate::metrics::add;
 use crate::part::Part;
 use crate::shared::Shared;
-use crate::tls::{Certificate, Certificates};
+use crate::tls::{Certificate, Certificates, Source};
 
 /// Between looks whether the files have changed.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -47,6 +50,31 @@ fn warn_of_time(certificates: &Certificates, warned: &HashSet<String>) -> HashSe
         tracing::warn!("{concern}");
     }
     concerns
+}
+
+/// Keeps certificates in `state`, and takes new ones into use.
+pub(super) fn keeper(
+    state: &Path,
+    certificates: Part<Certificates>,
+    shared: &Arc<Shared>,
+    kept: &Kept,
+) -> Keeper {
+    let (shared, provider) = (Arc::clone(shared), Arc::clone(&kept.provider));
+    let on_issued = move |file: &Path| take_issued(file, &certificates.load(), &shared, &provider);
+    Keeper::new(state, Arc::clone(&kept.answers), system_clock(), on_issued)
+}
+
+/// Takes a certificate into use that has just been got by ACME.
+fn take_issued(
+    file: &Path,
+    certificates: &Certificates,
+    shared: &Shared,
+    provider: &CryptoProvider,
+) {
+    let is_it = |source: &Source| matches!(source, Source::Acme { file: own, .. } if own == file);
+    for certificate in certificates.all().filter(|one| is_it(one.source())) {
+        reload(certificate, shared, provider);
+    }
 }
 
 fn reload(certificate: &Certificate, shared: &Shared, provider: &CryptoProvider) {

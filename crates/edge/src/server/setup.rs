@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hikyaku_acme::file_of;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
@@ -43,6 +44,14 @@ pub(super) fn available(
         .map_err(|(congestion, source)| ServerError::Congestion { congestion, source })
 }
 
+/// Checks that connections can get what the policies of sites ask for.
+pub(super) fn check_available(config: &Config, controls: &Controls) -> Result<(), ServerError> {
+    let own = config.sites.iter();
+    let own = own.filter_map(|site| site.policy.over(&config.policy));
+    own.filter(|policy| policy.congestion != config.policy.congestion)
+        .try_for_each(|policy| available(&policy, controls).map(drop))
+}
+
 pub(super) fn certificate_source(config: &Config) -> Source {
     let pairs = config.tls.cert.iter().zip(&config.tls.key);
     let pairs: Vec<_> = pairs
@@ -53,6 +62,12 @@ pub(super) fn certificate_source(config: &Config) -> Source {
         .collect();
     if !pairs.is_empty() {
         return Source::Files(pairs);
+    }
+    if let (false, Some(state)) = (config.tls.acme.is_empty(), &config.state.dir) {
+        return Source::Acme {
+            names: config.tls.acme.clone(),
+            file: file_of(state, &config.tls.acme),
+        };
     }
     let shards = config.shards.hosts.iter();
     Source::SelfSigned {
@@ -179,14 +194,22 @@ fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Er
 pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerError> {
     let keys = [
         ("listen", now.listen == new.listen && now.mptcp == new.mptcp),
+        ("http.listen", now.http.listen == new.http.listen),
         ("admin.listen", now.admin.listen == new.admin.listen),
+        ("behind.quic_lb", now.behind.quic_lb == new.behind.quic_lb),
         ("egress", now.egress == new.egress),
         ("state.dir", now.state == new.state),
+        (
+            "fleet.key_file",
+            now.fleet.key_file == new.fleet.key_file
+                && now.fleet.shared_addresses == new.fleet.shared_addresses,
+        ),
         ("limits.clients", now.limits.clients == new.limits.clients),
         (
             "tls.cert",
             now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
         ),
+        ("tls.acme", now.tls.acme == new.tls.acme),
         ("tls.names", now.tls.names == new.tls.names),
     ];
     match keys.into_iter().find(|(_, same)| !same) {

@@ -30,7 +30,7 @@ const PARTS: [(&str, Read); 4] = [
         settings.token.as_deref().unwrap().parse().unwrap()
     }),
     ("clients", |server| {
-        let rate = server.shared.clients.max_pacing_rate().unwrap();
+        let rate = server.shared.clients.max_pacing_rate(None).unwrap();
         rate.bits_per_sec() / 1_000_000
     }),
     ("service", |server| {

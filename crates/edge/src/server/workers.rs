@@ -52,12 +52,31 @@ impl Workers {
         &self.runtimes
     }
 
+    /// A way to see that they run.
+    pub(super) fn pulse(&self) -> Pulse {
+        Pulse(self.runtimes.clone())
+    }
+
     /// Ends the threads, with all tasks that are left in them.
     pub(super) async fn stop(self) {
         drop(self.end);
         for thread in self.threads {
             // It fails only if the thread has panicked, which was reported.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
+        }
+    }
+}
+
+/// A way to see that the server's threads run.
+#[derive(Clone, Debug)]
+pub struct Pulse(Vec<Handle>);
+
+impl Pulse {
+    /// Waits until each thread has run a task.
+    pub async fn beat(&self) {
+        for runtime in &self.0 {
+            // It is cancelled only when the server stops.
+            let _ = runtime.spawn(async {}).await;
         }
     }
 }

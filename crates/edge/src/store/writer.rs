@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Store, StoreError};
@@ -74,11 +75,11 @@ impl Writer {
         writer
     }
 
-    /// Writes the changes; the `last` time without waiting for the time of the next try.
-    fn write(&mut self, last: bool) {
+    /// Writes the changes, if it is time to try that, or `now` at all events.
+    fn write(&mut self, now: bool) {
         if let Some(outage) = &self.outage
             && clock::now() < outage.next_try
-            && !last
+            && !now
         {
             return;
         }
@@ -86,11 +87,22 @@ impl Writer {
             Ok(()) => self.succeeded(),
             Err(why) => self.failed(why),
         }
-        if last && self.outage.is_some() {
+    }
+
+    /// Writes the changes for the last time.
+    fn finish(&mut self) {
+        self.write(true);
+        if self.outage.is_some() {
             let path = Store::file(&self.dir);
             let path = path.display();
             tracing::error!("{path} can't be written: what was not written yet is lost");
         }
+    }
+
+    /// Writes the changes and closes the file, for another process. It is opened again by the next write.
+    fn close(&mut self) {
+        self.write(true);
+        self.store = None;
     }
 
     fn try_write(&mut self) -> Result<(), String> {
@@ -169,30 +181,95 @@ impl Writer {
     }
 }
 
-/// Writes what changed, every two seconds and at the end.
-pub(crate) async fn write_behind(mut writer: Writer, stop: CancellationToken) {
-    loop {
-        let stopped = stop
-            .run_until_cancelled(tokio::time::sleep(WRITE_INTERVAL))
-            .await
-            .is_none();
-        let mut successor = writer.successor();
-        let written = tokio::task::spawn_blocking(move || {
-            writer.write(stopped);
-            writer
-        });
-        writer = match written.await {
-            Ok(writer) => writer,
-            Err(error) => {
-                successor.shared.mark_all_changed();
-                successor.failed(error);
-                successor
-            }
-        };
-        if stopped {
-            return;
+/// Has the store lent to another process, which opens it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Lender(mpsc::Sender<Request>);
+
+/// A lender, and the other end of it for [`write_behind`].
+pub(crate) fn lending() -> (Lender, mpsc::Receiver<Request>) {
+    let (sender, requests) = mpsc::channel(1);
+    (Lender(sender), requests)
+}
+
+/// A wish of a [`Lender`].
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Close the store, and say when that is done.
+    Lend(oneshot::Sender<()>),
+    /// Write it again.
+    TakeBack,
+}
+
+impl Lender {
+    /// Has everything written and the file closed. Changes from now on are kept in memory.
+    pub(crate) async fn lend(&self) {
+        let (done, closed) = oneshot::channel();
+        // Either fails only where nobody writes any more.
+        if self.0.send(Request::Lend(done)).await.is_ok() {
+            let _ = closed.await;
         }
     }
+
+    /// Has the store written again, with the changes of the meantime.
+    pub(crate) async fn take_back(&self) {
+        let _ = self.0.send(Request::TakeBack).await;
+    }
+}
+
+/// The next step of a writer.
+enum Step {
+    Write,
+    Lend(oneshot::Sender<()>),
+    TakeBack,
+    Finish,
+}
+
+/// Writes what changed, every two seconds and at the end, while the store is not lent.
+pub(crate) async fn write_behind(
+    mut writer: Writer,
+    stop: CancellationToken,
+    mut requests: mpsc::Receiver<Request>,
+) {
+    let mut is_lent = false;
+    loop {
+        let step = tokio::select! {
+            () = stop.cancelled() => Step::Finish,
+            Some(request) = requests.recv() => match request {
+                Request::Lend(done) => Step::Lend(done),
+                Request::TakeBack => Step::TakeBack,
+            },
+            () = tokio::time::sleep(WRITE_INTERVAL), if !is_lent => Step::Write,
+        };
+        match step {
+            Step::Write => writer = apart(writer, |writer| writer.write(false)).await,
+            Step::Lend(done) => {
+                writer = apart(writer, Writer::close).await;
+                is_lent = true;
+                // Whoever asked may have given up.
+                let _ = done.send(());
+            }
+            Step::TakeBack => is_lent = false,
+            Step::Finish if is_lent => return,
+            Step::Finish => {
+                apart(writer, Writer::finish).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Has a writer work beside the threads that serve clients.
+async fn apart(mut writer: Writer, work: impl FnOnce(&mut Writer) + Send + 'static) -> Writer {
+    let mut successor = writer.successor();
+    let worked = tokio::task::spawn_blocking(move || {
+        work(&mut writer);
+        writer
+    });
+    worked.await.unwrap_or_else(|error| {
+        successor.shared.mark_all_changed();
+        successor.failed(error);
+        successor
+    })
 }
 
 #[cfg(test)]

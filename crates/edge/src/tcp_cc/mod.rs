@@ -204,6 +204,24 @@ impl Controls {
         chosen
     }
 
+    /// Sets the congestion control of a connection that has sent nothing yet. One that it has already begins
+    /// anew, with other measurements of the client path.
+    ///
+    /// # Errors
+    /// As [`Controls::set_congestion`].
+    pub fn begin(
+        &self,
+        socket: &impl AsFd,
+        peer: IpAddr,
+        mptcp: bool,
+        control: Control,
+    ) -> io::Result<()> {
+        if self.loaded.is_some() && matches!(control, Control::Fair { .. }) {
+            choose(socket, control.plain().name())?;
+        }
+        self.set_congestion(socket, peer, mptcp, control)
+    }
+
     /// Makes a TCP connection send new data at once though its window is full. It sends some packets, as
     /// many as an unknown path may be sent. To be called after its route has changed because the former
     /// one carries nothing. The receiver's answer then shows the kernel the losses a round trip later,

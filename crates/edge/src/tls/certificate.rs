@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hikyaku_acme::Record;
 use parking_lot::Mutex;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::CryptoProvider;
@@ -16,7 +17,7 @@ use rustls::sign::CertifiedKey;
 
 use super::load::{from_files, self_signed};
 use super::names::Names;
-use super::{Description, TlsError};
+use super::{Description, TlsError, ocsp};
 
 /// Where the certificates come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,13 @@ pub enum Source {
     SelfSigned {
         /// DNS names and IP addresses.
         names: Vec<String>,
+    },
+    /// Got by ACME. A self-signed certificate takes its place until there is one.
+    Acme {
+        /// DNS names.
+        names: Vec<String>,
+        /// Where it is kept.
+        file: PathBuf,
     },
 }
 
@@ -49,13 +57,15 @@ pub struct Certificate {
     seen: Mutex<Option<Vec<SystemTime>>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Current {
     /// At least one, each for the same names, those that are signed with at the least cost first.
     keys: Vec<Arc<CertifiedKey>>,
     /// Of each key.
     descriptions: Vec<Description>,
     names: Names,
+    /// Made here, until there is a better one.
+    is_self_signed: bool,
 }
 
 impl Certificate {
@@ -78,13 +88,50 @@ impl Certificate {
     /// # Errors
     /// As [`Certificate::load`]; the former certificates then stay in use.
     pub fn reload(&self, provider: &CryptoProvider) -> Result<(), TlsError> {
-        let is_self_signed = matches!(self.source, Source::SelfSigned { .. });
-        if is_self_signed && !self.is_half_over(SystemTime::now()) {
+        let is_fine = !self.is_half_over(SystemTime::now());
+        if is_fine && matches!(self.source, Source::SelfSigned { .. }) {
             return Ok(());
         }
         let renewed = Current::load(&self.source, provider)?;
+        if renewed.is_self_signed && (is_fine || !self.is_self_signed()) {
+            // One that was got by ACME stays, too, if its file is of no use any more.
+            return Ok(());
+        }
+        let renewed = renewed.with_staples_of(&self.current.load());
         self.current.store(Arc::new(renewed));
         Ok(())
+    }
+
+    /// The certificates in use with their keys, by their fingerprints.
+    pub(super) fn keys(&self) -> Vec<(String, Arc<CertifiedKey>)> {
+        let current = self.current.load();
+        let names = current.descriptions.iter().map(|one| &one.fingerprint);
+        names.cloned().zip(current.keys.iter().cloned()).collect()
+    }
+
+    /// Sends an OCSP response with a certificate, or none any more.
+    pub(super) fn staple(&self, fingerprint: &str, response: Option<&[u8]>) {
+        let stapled = |key: &CertifiedKey| key.ocsp.as_deref() == response;
+        if self.current.load().key(fingerprint).is_none_or(stapled) {
+            return;
+        }
+        self.current.rcu(|current| {
+            let mut changed = Current::clone(current);
+            changed.staple(fingerprint, response);
+            changed
+        });
+    }
+
+    /// Doubts about certificates that clients may refuse without an OCSP response. `is_on` says whether any is
+    /// asked for.
+    pub(crate) fn concerns_of_ocsp(&self, is_on: bool) -> Vec<String> {
+        let current = self.current.load();
+        let keys = current.keys.iter();
+        let concerns = keys.filter_map(|key| ocsp::concern(&key.cert, is_on));
+        let names = || current.names.to_strings().join(", ");
+        concerns
+            .map(|text| format!("the certificate for {} {text}", names()))
+            .collect()
     }
 
     /// Where the certificates come from.
@@ -102,6 +149,11 @@ impl Certificate {
         self.current.load().names.to_strings()
     }
 
+    /// Whether the certificate in use was made here.
+    pub fn is_self_signed(&self) -> bool {
+        self.current.load().is_self_signed
+    }
+
     /// A description for people of the certificate that most clients are given.
     pub fn description(&self) -> Description {
         self.descriptions().swap_remove(0)
@@ -115,8 +167,12 @@ impl Certificate {
     /// Faults of the certificates' time, present or soon.
     pub(crate) fn concerns(&self, now: SystemTime) -> Vec<String> {
         let current = self.current.load();
-        let descriptions = current.descriptions.iter();
-        descriptions.filter_map(|one| one.concern(now)).collect()
+        let concerns = current.descriptions.iter();
+        let concerns = concerns.filter_map(|one| one.concern(now));
+        let names = || current.names.to_strings().join(", ");
+        concerns
+            .map(|text| format!("{text} (for {})", names()))
+            .collect()
     }
 
     /// Whether the certificates are for less than half of their time any more.
@@ -142,8 +198,8 @@ impl Certificate {
 
     /// Whether the files have changed since the last look, or a self-signed certificate nears its end.
     pub(crate) fn is_outdated(&self) -> bool {
-        if matches!(self.source, Source::SelfSigned { .. }) {
-            return self.is_half_over(SystemTime::now());
+        if self.is_self_signed() && self.is_half_over(SystemTime::now()) {
+            return true;
         }
         let now = self.source.modified();
         let mut seen = self.seen.lock();
@@ -157,12 +213,15 @@ impl Source {
     /// When the files were last changed; `None` for a self-signed certificate or when one of
     /// them is gone.
     fn modified(&self) -> Option<Vec<SystemTime>> {
-        let Self::Files(pairs) = self else {
-            return None;
-        };
-        let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-        let paths = pairs.iter().flat_map(|pair| [&pair.cert, &pair.key]);
-        paths.map(|path| modified(path)).collect()
+        let modified = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
+        match self {
+            Self::Files(pairs) => {
+                let paths = pairs.iter().flat_map(|pair| [&pair.cert, &pair.key]);
+                paths.map(modified).collect()
+            }
+            Self::SelfSigned { .. } => None,
+            Self::Acme { file, .. } => Some(vec![modified(file)?]),
+        }
     }
 }
 
@@ -181,18 +240,62 @@ impl ResolvesServerCert for Certificate {
 
 impl Current {
     fn load(source: &Source, provider: &CryptoProvider) -> Result<Self, TlsError> {
-        let mut keys = match source {
-            Source::Files(pairs) => together(pairs, provider)?,
-            Source::SelfSigned { names } => vec![self_signed(names, provider)?],
+        let (mut keys, own) = match source {
+            Source::Files(pairs) => (together(pairs, provider)?, None),
+            Source::SelfSigned { names } => (Vec::new(), Some(names)),
+            Source::Acme { names, file } => (kept(file, provider), Some(names)),
         };
+        let own = own.filter(|_| keys.is_empty());
+        if let Some(names) = own {
+            keys.push(self_signed(names, provider)?);
+        }
         // An RSA signature costs twenty of the others.
         keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
         Ok(Self {
             names: keys.first().map(Names::of).unwrap_or_default(),
             descriptions: keys.iter().map(Description::of).collect(),
             keys: keys.into_iter().map(Arc::new).collect(),
+            is_self_signed: own.is_some(),
         })
     }
+
+    /// The key of a certificate.
+    fn key(&self, fingerprint: &str) -> Option<&CertifiedKey> {
+        let mut names = self.descriptions.iter();
+        let place = names.position(|one| one.fingerprint == fingerprint)?;
+        self.keys.get(place).map(|key| &**key)
+    }
+
+    fn staple(&mut self, fingerprint: &str, response: Option<&[u8]>) {
+        let names = self.descriptions.iter();
+        let keys = names.zip(&mut self.keys);
+        for (_, key) in keys.filter(|(one, _)| one.fingerprint == fingerprint) {
+            Arc::make_mut(key).ocsp = response.map(<[u8]>::to_vec);
+        }
+    }
+
+    /// With the OCSP responses of the certificates that stay.
+    fn with_staples_of(mut self, former: &Self) -> Self {
+        let own: Vec<_> = self
+            .descriptions
+            .iter()
+            .map(|one| one.fingerprint.clone())
+            .collect();
+        for fingerprint in own {
+            if let Some(key) = former.key(&fingerprint) {
+                self.staple(&fingerprint, key.ocsp.as_deref());
+            }
+        }
+        self
+    }
+}
+
+/// The certificates that were got by ACME; none where there is none of use.
+fn kept(file: &Path, provider: &CryptoProvider) -> Vec<CertifiedKey> {
+    let read = Record::read(file).map_err(|error| error.to_string());
+    let keys = read.and_then(|record| record.certified(provider));
+    // The keeper of the file warns of it, and orders anew.
+    keys.unwrap_or_default()
 }
 
 /// Reads pairs, and checks that they belong together.

@@ -1,7 +1,10 @@
 //! The certificates of all sites.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
+use hikyaku_acme::{ACME_TLS, Answers, Status, file_of};
 use hikyaku_content::Hosts;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,8 +13,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::TlsError;
 use super::certificate::{Certificate, Pair, Source};
+use super::{CertificateReport, OcspReport, TlsError};
 use crate::sections::SiteSection;
 
 /// The certificates of all sites. A handshake takes those of the host that the client names (RFC 6066 §3).
@@ -22,16 +25,22 @@ pub(crate) struct Certificates {
     /// Of sites, each with its first name.
     sites: Vec<(String, Arc<Certificate>)>,
     hosts: Hosts<Arc<Certificate>>,
+    /// For authorities that check names by TLS; `None` where nothing is got by ACME.
+    answers: Option<Arc<Answers>>,
+    /// OCSP responses come with them.
+    staples: bool,
 }
 
 impl Certificates {
-    /// Reads or makes the certificates of `sites`. Those that the `former` ones were made for stay.
+    /// Reads or makes the certificates of `sites`. Those that the `former` ones were made for stay. Those that
+    /// are got by ACME are kept in `state`.
     ///
     /// # Errors
     /// When a file can't be read or is unusable, or when the files of a site do not belong together.
     pub(crate) fn new(
         server: Arc<Certificate>,
         sites: &[SiteSection],
+        state: Option<&Path>,
         former: Option<&Self>,
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
@@ -39,12 +48,15 @@ impl Certificates {
             server,
             sites: Vec::new(),
             hosts: Hosts::default(),
+            answers: None,
+            staples: false,
         };
         for site in sites {
-            let Some(source) = source(site, &all.server) else {
+            let Some(source) = source(site, &all.server, state) else {
                 continue;
             };
-            let kept = former.and_then(|former| former.self_signed(&source));
+            let name = site.names.first().cloned().unwrap_or_default();
+            let kept = former.and_then(|former| former.kept(&name, &source));
             let certificate = match kept {
                 Some(certificate) => certificate,
                 None => Arc::new(Certificate::load(source, provider)?),
@@ -53,25 +65,53 @@ impl Certificates {
                 // Wrong names are refused with the site's content.
                 let _ = all.hosts.add(name, Arc::clone(&certificate));
             }
-            let name = site.names.first().cloned();
-            all.sites.push((name.unwrap_or_default(), certificate));
+            all.sites.push((name, certificate));
         }
         Ok(all)
     }
 
-    /// The self-signed certificate that is made for the same names.
-    fn self_signed(&self, source: &Source) -> Option<Arc<Certificate>> {
-        let is_it = |(_, one): &&(String, Arc<Certificate>)| {
-            matches!(source, Source::SelfSigned { .. }) && one.source() == source
-        };
-        let (_, certificate) = self.sites.iter().find(is_it)?;
-        Some(Arc::clone(certificate))
+    /// Answers authorities that check names by TLS, too.
+    pub(crate) fn answering(self, answers: Arc<Answers>) -> Self {
+        Self {
+            answers: Some(answers),
+            ..self
+        }
+    }
+
+    /// Has OCSP responses sent with them, or not.
+    pub(crate) fn stapling(self, staples: bool) -> Self {
+        Self { staples, ..self }
+    }
+
+    /// Whether OCSP responses are sent with them.
+    pub(super) const fn staples(&self) -> bool {
+        self.staples
+    }
+
+    /// The certificate of the site with this name, if that was made for the same names, and not of files.
+    fn kept(&self, name: &str, source: &Source) -> Option<Arc<Certificate>> {
+        let certificate = self.hosts.get(name)?;
+        let is_kept = !matches!(source, Source::Files(_)) && certificate.source() == source;
+        is_kept.then(|| Arc::clone(certificate))
     }
 
     /// All certificates, the server's first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Certificate>> {
         let sites = self.sites.iter().map(|(_, certificate)| certificate);
         std::iter::once(&self.server).chain(sites)
+    }
+
+    /// Reports on all certificates, with the status of those that are `kept` by ACME, and the standing that
+    /// `ocsp` has by their fingerprints.
+    pub(crate) fn reports(
+        &self,
+        kept: &[Status],
+        ocsp: &HashMap<String, OcspReport>,
+    ) -> Vec<CertificateReport> {
+        let server = CertificateReport::of(None, &self.server, kept, ocsp);
+        let sites = self.sites.iter();
+        let sites = sites.map(|(site, one)| CertificateReport::of(Some(site), one, kept, ocsp));
+        std::iter::once(server).chain(sites).collect()
     }
 
     /// Adds what Prometheus shall know of the certificates in use.
@@ -99,7 +139,13 @@ impl Certificates {
 }
 
 /// Where the certificates of a site come from; `None` for those of the server.
-fn source(site: &SiteSection, server: &Certificate) -> Option<Source> {
+fn source(site: &SiteSection, server: &Certificate, state: Option<&Path>) -> Option<Source> {
+    if let (true, Some(state)) = (site.tls.acme, state) {
+        return Some(Source::Acme {
+            names: site.names.clone(),
+            file: file_of(state, &site.names),
+        });
+    }
     let pairs = site.tls.cert.iter().zip(&site.tls.key);
     let pairs: Vec<_> = pairs
         .map(|(cert, key)| Pair {
@@ -109,7 +155,7 @@ fn source(site: &SiteSection, server: &Certificate) -> Option<Source> {
         .collect();
     match (pairs.is_empty(), server.source()) {
         (false, _) => Some(Source::Files(pairs)),
-        (true, Source::Files(_)) => None,
+        (true, Source::Files(_) | Source::Acme { .. }) => None,
         (true, Source::SelfSigned { .. }) => Some(Source::SelfSigned {
             names: site.names.clone(),
         }),
@@ -118,6 +164,11 @@ fn source(site: &SiteSection, server: &Certificate) -> Option<Source> {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(answers) = &self.answers
+            && hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]))
+        {
+            return answers.tls(hello.server_name()?);
+        }
         let named = hello.server_name().and_then(|name| self.hosts.get(name));
         named.unwrap_or(&self.server).resolve(hello)
     }

@@ -22,6 +22,8 @@ const WARN_BEFORE: i64 = 14 * DAY;
 pub struct Description {
     /// Kind of the key: `ecdsa`, `rsa` or `ed25519`.
     pub key: &'static str,
+    /// The authority's common name, or all of its name without one.
+    pub issuer: String,
     /// SHA-256 of the certificate, as browsers show it: colon-separated hex.
     pub fingerprint: String,
     /// SHA-256 of the public key (SubjectPublicKeyInfo), Base64: what Chromium's
@@ -45,6 +47,11 @@ impl Description {
         description.fingerprint = hex(&Sha256::digest(leaf));
         if let Ok((_, parsed)) = X509Certificate::from_der(leaf) {
             description.spki = STANDARD.encode(Sha256::digest(parsed.public_key().raw));
+            let issuer = parsed.issuer();
+            let name = issuer
+                .iter_common_name()
+                .find_map(|name| name.as_str().ok());
+            description.issuer = name.map_or_else(|| issuer.to_string(), str::to_owned);
             description.not_before = parsed.validity().not_before.timestamp();
             description.not_after = parsed.validity().not_after.timestamp();
         }

@@ -7,7 +7,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Subject alternative names (RFC 5280 §4.2.1.6); clients look at no others.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     /// In lower case; `*.` before a name covers one label.
     dns: Vec<String>,

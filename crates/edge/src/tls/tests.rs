@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::crypto::{SupportedKxGroup, verify_tls12_signature, verify_tls13_signature};
@@ -22,9 +23,13 @@ static BROWSER: [Group; 4] = [
     kx_group::SECP384R1,
 ];
 
-/// Takes any certificate, and counts them.
+/// Takes any certificate, counts them, and keeps the last OCSP response.
 #[derive(Debug)]
-struct Counting(CryptoProvider, std::sync::atomic::AtomicUsize);
+struct Counting(
+    CryptoProvider,
+    std::sync::atomic::AtomicUsize,
+    Mutex<Vec<u8>>,
+);
 
 impl ServerCertVerifier for Counting {
     fn verify_server_cert(
@@ -32,10 +37,11 @@ impl ServerCertVerifier for Counting {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        ocsp: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        *self.2.lock() = ocsp.to_vec();
         Ok(ServerCertVerified::assertion())
     }
 
@@ -74,7 +80,7 @@ impl Client {
     fn new(groups: &[Group], version: &'static SupportedProtocolVersion, alpn: &str) -> Self {
         let mut provider = default_provider();
         provider.kx_groups = groups.to_vec();
-        let verifier = Arc::new(Counting(provider.clone(), 0.into()));
+        let verifier = Arc::new(Counting(provider.clone(), 0.into(), Mutex::default()));
         let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version])
             .unwrap()
@@ -95,19 +101,24 @@ impl Client {
 
 /// The server's settings for TCP and for QUIC, which share a certificate and a ticket key.
 fn servers() -> [Arc<ServerConfig>; 2] {
+    servers_with_certificate().0
+}
+
+fn servers_with_certificate() -> ([Arc<ServerConfig>; 2], Arc<Certificate>) {
     let provider = Arc::new(default_provider());
     let source = Source::SelfSigned {
         names: default_names(),
     };
     let certificate = Arc::new(Certificate::load(source, &provider).unwrap());
-    let secrets = Secrets::load(None).unwrap();
+    let secrets = Secrets::load(None, None).unwrap();
     let settings = Settings {
         resumption: Resumption::new(Arc::clone(&secrets.tickets)),
         http2: true,
         only_tls13: false,
         early_data: false,
+        tls_alpn_01: false,
     };
-    [tcp_config, quic_config].map(|config| {
+    let configs = [tcp_config, quic_config].map(|config| {
         Arc::new(
             config(
                 Arc::<Certificate>::clone(&certificate),
@@ -116,7 +127,27 @@ fn servers() -> [Arc<ServerConfig>; 2] {
             )
             .unwrap(),
         )
-    })
+    });
+    (configs, certificate)
+}
+
+#[test]
+fn an_ocsp_response_comes_with_the_certificate_over_tcp_and_quic() {
+    let ([tcp, quic], certificate) = servers_with_certificate();
+    let fingerprint = certificate.description().fingerprint;
+    let (tls12, tls13) = (&rustls::version::TLS12, &rustls::version::TLS13);
+    for response in [&b"first"[..], b"second", b""] {
+        certificate.staple(&fingerprint, Some(response).filter(|it| !it.is_empty()));
+        certificate.staple("of another", Some(b"other"));
+        for (version, alpn) in [(tls12, "h2"), (tls13, "h2"), (tls13, "h3")] {
+            let client = Client::new(&BROWSER, version, alpn);
+            match alpn {
+                "h3" => drop(over_quic(&quic, &client)),
+                _ => drop(over_tcp(&tcp, &client)),
+            }
+            assert_eq!(*client.verifier.2.lock(), response, "{alpn}");
+        }
+    }
 }
 
 fn name() -> ServerName<'static> {

@@ -1,12 +1,12 @@
 //! The part of QUIC's long headers that all versions share (RFC 8999 §5.1).
 
 /// Whether the datagram begins with a long header: all that belongs to a handshake does.
-pub(super) fn is_long(datagram: &[u8]) -> bool {
+pub(crate) fn is_long(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 != 0)
 }
 
 /// Destination and source connection id of a datagram with a long header.
-pub(super) fn ids(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn ids(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
     let ids = datagram.get(5..).filter(|_| is_long(datagram))?;
     let (destination, rest) = id(ids)?;
     let (source, _) = id(rest)?;

@@ -55,6 +55,27 @@ proptest! {
         prop_assert_eq!(steering.worker_of(&short), worker);
         prop_assert_eq!(steering.worker_of(&long), worker);
     }
+
+    #[test]
+    fn a_prefix_of_ids_is_passed_over(
+        worker in 0_usize..7,
+        key in any::<u64>(),
+        prefix in prop::collection::vec(any::<u8>(), 1..=7),
+        mut rest in prop::array::uniform13(any::<u8>()),
+    ) {
+        let steering = Steering::new(7, key).behind(prefix.len(), rest.len());
+        steering.stamp(&mut rest, worker);
+        let id = [&prefix[..], &rest].concat();
+        let short = [&[0x40][..], &id, &[0; 20]].concat();
+        let long = [&[0xc0, 0, 0, 0, 1, id.len() as u8][..], &id, &[0; 20]].concat();
+        prop_assert_eq!(steering.worker_of(&short), worker);
+        prop_assert_eq!(steering.worker_of(&long), worker);
+        // An id of eight bytes that a client has drawn: the bytes behind it differ from packet to packet.
+        let drawn = |behind: u8| {
+            [&[0xc0, 0, 0, 0, 1, 8][..], &id[..8], &[behind; 20]].concat()
+        };
+        prop_assert_eq!(steering.worker_of(&drawn(1)), steering.worker_of(&drawn(2)));
+    }
 }
 
 #[test]
@@ -78,8 +99,8 @@ fn ids_of_clients_are_spread_and_short_packets_do_no_harm() {
 /// The kernel's program and the function agree on every datagram, of both families.
 #[test]
 fn the_kernel_chooses_the_socket_of_the_worker() {
-    for v6 in [false, true] {
-        let steering = Steering::new(WORKERS, KEY);
+    let plain = Steering::new(WORKERS, KEY);
+    for (v6, steering) in [(false, plain), (true, plain), (false, plain.behind(3, 5))] {
         let (sockets, steered) = steering.bind(loopback(v6), |_| Ok(())).unwrap();
         assert!(steered, "SO_ATTACH_REUSEPORT_CBPF is there since Linux 4.5");
         let address = sockets[0].local_addr().unwrap();

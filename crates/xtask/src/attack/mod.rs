@@ -15,7 +15,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use attacker::Attack;
 use honest::Waits;
-use server::{Kind, Server, Usage};
+use server::{Kind, Server};
+
+use crate::usage::Usage;
 
 /// Options of `cargo xtask attack`.
 #[derive(Debug, clap::Args)]

@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use tempfile::TempDir;
 
+use crate::usage::Usage;
+
 /// Bytes of the file that honest clients request.
 pub(super) const SMALL: usize = 16 * 1024;
 /// Bytes of the file that attackers request.
 const LARGE: u64 = 100_000_000;
 /// The time within which a server has to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// Ticks in a second, the same on all of Linux's architectures (proc_pid_stat(5)).
-const USER_HZ: u32 = 100;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,14 +48,6 @@ pub(super) struct Server {
     child: Child,
     address: SocketAddr,
     directory: TempDir,
-}
-
-/// The resources that a server has used.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
-    /// Bytes of memory, with shared pages counted in part (PSS).
-    pub(super) memory: u64,
-    pub(super) cpu: Duration,
 }
 
 impl Server {
@@ -111,7 +103,8 @@ impl Server {
     pub(super) fn usage(&self) -> Result<Usage> {
         let mut sum = Usage::default();
         for process in processes(self.child.id())? {
-            let one = usage_of(process).with_context(|| format!("looking at process {process}"))?;
+            let one =
+                Usage::of(process).with_context(|| format!("looking at process {process}"))?;
             sum.memory += one.memory;
             sum.cpu += one.cpu;
         }
@@ -223,22 +216,4 @@ fn processes(id: u32) -> Result<Vec<u32>> {
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
     let children = children.split_whitespace().flat_map(str::parse);
     Ok(std::iter::once(id).chain(children).collect())
-}
-
-fn usage_of(process: u32) -> Result<Usage> {
-    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
-    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = pss.and_then(|pss| pss.trim().strip_suffix(" kB"));
-    let memory = kib.context("no `Pss`")?.parse::<u64>()? << 10;
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may hold any character. utime and stime are the 14th and 15th
-    // field.
-    let (_, fields) = stat.rsplit_once(") ").context("no name")?;
-    let ticks = fields
-        .split(' ')
-        .skip(11)
-        .take(2)
-        .flat_map(str::parse::<u32>);
-    let cpu = Duration::from_secs(1) * ticks.sum::<u32>() / USER_HZ;
-    Ok(Usage { memory, cpu })
 }

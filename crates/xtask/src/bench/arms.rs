@@ -30,6 +30,8 @@ pub(super) enum Program {
     Pinned,
     /// The measured build with `[egress]`: two egress paths for each client.
     Egress,
+    /// The measured build with files, beside others with the same content in their cache.
+    Files,
     Nginx,
     Caddy,
     Haproxy,
@@ -75,6 +77,8 @@ pub(super) enum Peer {
     Pinned,
     /// hikyaku with two egress paths, for small files
     Egress,
+    /// hikyaku with files, beside the rows of a cache
+    Files,
     /// No other server
     None,
 }
@@ -99,6 +103,7 @@ pub(super) fn arms(binary: &Path, before: &[Build], peers: &[Peer]) -> Result<Ve
             Peer::H2o => Some(Arm::peer(Program::H2o)?),
             Peer::Pinned => Some(Arm::build("hikyaku, pinned", Program::Pinned, binary)?),
             Peer::Egress => Some(Arm::build("hikyaku, egress", Program::Egress, binary)?),
+            Peer::Files => Some(Arm::build("hikyaku, files", Program::Files, binary)?),
             Peer::None => None,
         });
     }
@@ -153,6 +158,11 @@ impl Arm {
         let fits = match self.program {
             Program::Pinned => large && row.http != Http::H1,
             Program::Egress => ["h2-small", "h3-small"].contains(&row.id.as_str()),
+            Program::Files => row.content == Content::Cache,
+            // They have none that stores an upstream's responses of any size.
+            Program::Caddy | Program::H2o | Program::Haproxy if row.content == Content::Cache => {
+                false
+            }
             // It serves no files; its cache has room for a few small ones.
             Program::Haproxy => !(table && (large || several)),
             _ => true,
@@ -168,7 +178,7 @@ impl Arm {
     pub(super) fn is_hikyaku(&self) -> bool {
         matches!(
             self.program,
-            Program::Hikyaku | Program::Pinned | Program::Egress
+            Program::Hikyaku | Program::Pinned | Program::Egress | Program::Files
         )
     }
 }
@@ -176,7 +186,7 @@ impl Arm {
 impl Program {
     const fn command(self) -> &'static str {
         match self {
-            Self::Hikyaku | Self::Pinned | Self::Egress => MEASURED,
+            Self::Hikyaku | Self::Pinned | Self::Egress | Self::Files => MEASURED,
             Self::Nginx => "nginx",
             Self::Caddy => "caddy",
             Self::Haproxy => "haproxy",

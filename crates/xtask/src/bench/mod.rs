@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "nginx,caddy,haproxy,h2o,pinned,egress"
+        default_value = "nginx,caddy,haproxy,h2o,pinned,egress,files"
     )]
     peers: Vec<Peer>,
 

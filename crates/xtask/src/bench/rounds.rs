@@ -248,10 +248,10 @@ fn of(outcome: &Outcome) -> Run {
     }
 }
 
-/// Whether a row has a server behind it: a proxy's upstream, or what `HAProxy` caches.
+/// Whether a row has a server behind it: an upstream, or what `HAProxy` caches.
 pub(super) fn needs_upstream(row: &Row, arms: &[Arm]) -> bool {
     let caches = |arm: &Arm| arm.program == Program::Haproxy && arm.runs(row);
-    row.content == Content::Upstream || arms.iter().any(caches)
+    row.content != Content::Files || arms.iter().any(caches)
 }
 
 /// The order of `count` arms in a round. Each round begins one arm further, and every other one is

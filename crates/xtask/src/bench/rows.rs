@@ -24,6 +24,8 @@ pub(super) enum Content {
     Files,
     /// nginx over plain HTTP/1.1, on the clients' core.
     Upstream,
+    /// The same, with a cache that stores its responses. All but the first come from there.
+    Cache,
 }
 
 /// The files that are requested.
@@ -159,6 +161,7 @@ impl Row {
         let content = match self.content {
             Content::Files => "",
             Content::Upstream => ", from an upstream over HTTP/1.1",
+            Content::Cache => ", from the cache",
         };
         let cores = match self.cores {
             1 => String::new(),

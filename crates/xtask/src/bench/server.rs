@@ -169,16 +169,22 @@ fn hikyaku(arm: &Arm, row: &Row, place: &Place<'_>) -> Command {
     let workspace = place.workspace;
     let mut command = Command::new(&arm.path);
     command.arg("serve");
-    match row.content {
-        Content::Files => command.arg(workspace.root()),
-        Content::Upstream => command.arg(format!("--upstream=http://{}", place.origin)),
-    };
-    command.args(["--listen", &place.address.to_string()]);
-    command.arg("--cert").arg(workspace.certificate());
-    command.arg("--key").arg(workspace.key());
     let mut settings = ["admin.listen=", "log.access=off", "log.level=warn"]
         .map(str::to_owned)
         .to_vec();
+    match row.content {
+        Content::Cache if arm.program == Program::Files => command.arg(workspace.root()),
+        Content::Files => command.arg(workspace.root()),
+        Content::Upstream | Content::Cache => {
+            command.arg(format!("--upstream=http://{}", place.origin))
+        }
+    };
+    if row.content == Content::Cache && arm.program != Program::Files {
+        settings.extend(["cache.enabled=true", "cache.default_ttl=1h"].map(str::to_owned));
+    }
+    command.args(["--listen", &place.address.to_string()]);
+    command.arg("--cert").arg(workspace.certificate());
+    command.arg("--key").arg(workspace.key());
     // Idle connections have to stay idle for as long as the measurement takes.
     settings.extend(["timeouts.idle=10m", "timeouts.drain=1s"].map(str::to_owned));
     match arm.program {
@@ -212,11 +218,15 @@ fn peer(arm: &Arm, row: &Row, place: &Place<'_>) -> io::Result<Command> {
         Program::Haproxy => include_str!("../../../../conf/bench/haproxy.cfg.in"),
         _ => include_str!("../../../../conf/bench/h2o.conf.in"),
     };
-    let content = match row.content {
-        Content::Files => "#files# ",
-        Content::Upstream => "#upstream# ",
+    let marks: &[&str] = match row.content {
+        Content::Files => &["#files# "],
+        Content::Upstream => &["#upstream# "],
+        Content::Cache => &["#upstream# ", "#cache# "],
     };
-    let mut template = template.replace(content, "");
+    let mut template = template.to_owned();
+    for mark in marks {
+        template = template.replace(mark, "");
+    }
     if arm.has_http3() {
         template = template.replace("#h3# ", "");
     }

@@ -11,6 +11,7 @@ use hikyaku_h1::content::{Decoder, Part};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, ReadBuf, ReadHalf, WriteHalf};
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 
 use super::super::error::ExchangeError;
 use super::super::idle::Idle;
@@ -144,6 +145,7 @@ pub(super) enum Source {
         reading: ReadHalf<Transport>,
         rest: Rest,
         limits: hikyaku_h1::response::Limits,
+        since: Instant,
     },
 }
 
@@ -157,7 +159,11 @@ pub(super) enum Rest {
 impl Source {
     /// Sends the rest of the request beside reading its response.
     pub(super) fn split(connection: Http1, mut rest: Sending) -> Self {
-        let Http1 { transport, limits } = connection;
+        let Http1 {
+            transport,
+            limits,
+            since,
+        } = connection;
         let (reading, mut writing) = tokio::io::split(transport);
         let sending = tokio::spawn(async move {
             std::future::poll_fn(|cx| rest.poll(&mut writing, cx)).await?;
@@ -167,6 +173,7 @@ impl Source {
             reading,
             rest: Rest::Sending(sending),
             limits,
+            since,
         }
     }
 
@@ -203,13 +210,18 @@ impl Source {
                 reading,
                 rest,
                 limits,
+                since,
             } => {
                 let writing = match rest {
                     Rest::Sending(task) => task.now_or_never()?.ok()?.ok()?,
                     Rest::Over(writing) => writing?,
                 };
                 let transport = reading.unsplit(writing);
-                Some(Http1 { transport, limits })
+                Some(Http1 {
+                    transport,
+                    limits,
+                    since,
+                })
             }
         }
     }

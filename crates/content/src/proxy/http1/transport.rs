@@ -8,12 +8,13 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
 /// A connection that carries HTTP/1.1.
 pub(in crate::proxy) enum Transport {
     Tcp(TcpStream),
+    Socket(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -35,6 +36,8 @@ impl Transport {
         let stream = match self {
             Self::Tcp(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
+            // It has no reset.
+            Self::Socket(_) => return,
         };
         // It fails only if the connection is closed already.
         let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
@@ -45,6 +48,7 @@ macro_rules! on_stream {
     ($this:expr, $stream:ident => $call:expr) => {
         match $this.get_mut() {
             Self::Tcp($stream) => $call,
+            Self::Socket($stream) => $call,
             Self::Tls($stream) => $call,
         }
     };
@@ -80,6 +84,7 @@ impl AsyncWrite for Transport {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Socket(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
         }
     }

@@ -70,7 +70,7 @@ impl Estimate {
         to.fixed(self.outcome.var.sqrt(), SD_SCALE);
         to.fixed(self.size, LOG_SCALE);
         to.f32(self.size_weight);
-        let (kind, since, then) = udp_parts(self.udp.state);
+        let Udp { kind, since, then } = Udp::of(self.udp.state);
         to.u8(kind);
         to.u32(since.get());
         to.u32(then.get());
@@ -144,30 +144,14 @@ fn read_outcomes(from: &mut Reader<'_>) -> Result<Outcomes, DecodeError> {
 }
 
 fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
-    let (kind, since, then) = (from.u8(), from.secs(), from.secs());
-    let next_probe = then;
-    let state = match kind {
-        0 => UdpState::Unknown,
-        // Older records have no second time there.
-        1 => UdpState::Working {
-            since,
-            seen: then.max(since),
-        },
-        2 => UdpState::Suspect {
-            since,
-            delivered: then != Secs::default(),
-        },
-        3 => UdpState::NeverCame { next_probe },
-        4 => UdpState::Broken { since, next_probe },
-        5 => UdpState::Throttled { since, next_probe },
-        _ => {
-            return Err(DecodeError::Field {
-                field: "state of UDP",
-            });
-        }
+    let udp = Udp {
+        kind: from.u8(),
+        since: from.secs(),
+        then: from.secs(),
     };
+    let field = "state of UDP";
     Ok(UdpHealth {
-        state,
+        state: udp.state().ok_or(DecodeError::Field { field })?,
         unanswered: from.u8(),
         failed_probes: from.u8(),
         throttled_clients: from.u8(),
@@ -175,22 +159,61 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
     })
 }
 
-/// A number for the state, and three times: since when the state holds, when it is probed next, and
-/// when it was last seen. For a suspicion that others speak against, the last is once more since when.
-fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
-    let none = Secs::default();
-    match state {
-        UdpState::Unknown => (0, none, none),
-        UdpState::Working { since, seen } => (1, since, seen),
-        UdpState::Suspect { since, delivered } => (2, since, if delivered { since } else { none }),
-        UdpState::NeverCame { next_probe } => (3, none, next_probe),
-        UdpState::Broken { since, next_probe } => (4, since, next_probe),
-        UdpState::Throttled { since, next_probe } => (5, since, next_probe),
+/// A state of UDP in parts.
+pub(super) struct Udp {
+    /// A number for the state.
+    pub(super) kind: u8,
+    /// Since when it holds.
+    pub(super) since: Secs,
+    /// When it is probed next, or was last seen. For a suspicion that others speak against, once more since
+    /// when.
+    pub(super) then: Secs,
+}
+
+impl Udp {
+    pub(super) fn of(state: UdpState) -> Self {
+        let none = Secs::default();
+        let (kind, since, then) = match state {
+            UdpState::Unknown => (0, none, none),
+            UdpState::Working { since, seen } => (1, since, seen),
+            UdpState::Suspect { since, delivered } => {
+                (2, since, if delivered { since } else { none })
+            }
+            UdpState::NeverCame { next_probe } => (3, none, next_probe),
+            UdpState::Broken { since, next_probe } => (4, since, next_probe),
+            UdpState::Throttled { since, next_probe } => (5, since, next_probe),
+        };
+        Self { kind, since, then }
+    }
+
+    /// The state; `None` if the number is of none.
+    pub(super) fn state(&self) -> Option<UdpState> {
+        let &Self { kind, since, then } = self;
+        let next_probe = then;
+        Some(match kind {
+            0 => UdpState::Unknown,
+            // Older records have no second time there.
+            1 => UdpState::Working {
+                since,
+                seen: then.max(since),
+            },
+            2 => UdpState::Suspect {
+                since,
+                delivered: then != Secs::default(),
+            },
+            3 => UdpState::NeverCame { next_probe },
+            4 => UdpState::Broken { since, next_probe },
+            5 => UdpState::Throttled { since, next_probe },
+            _ => return None,
+        })
     }
 }
 
 /// Two bits each: the version, TCP's congestion control, QUIC's; 0 for none.
-fn choice_bits(choice: Option<Choice>, congestion: &ByTransport<Option<Congestion>>) -> u8 {
+pub(super) fn choice_bits(
+    choice: Option<Choice>,
+    congestion: &ByTransport<Option<Congestion>>,
+) -> u8 {
     let version = match choice.map(|choice| choice.version) {
         None => 0,
         Some(Version::H1 | Version::H2) => 1,
@@ -202,7 +225,19 @@ fn choice_bits(choice: Option<Choice>, congestion: &ByTransport<Option<Congestio
 
 /// An estimate of which only the choices are known.
 fn read_choice(from: &mut Reader<'_>) -> Result<Estimate, DecodeError> {
-    let (bits, since) = (from.u8(), from.secs());
+    let (choice, congestion) = choice_of(from.u8(), from.secs())?;
+    Ok(Estimate {
+        choice,
+        congestion,
+        ..Estimate::default()
+    })
+}
+
+/// The choices that [`choice_bits`] has written.
+pub(super) fn choice_of(
+    bits: u8,
+    since: Secs,
+) -> Result<(Option<Choice>, ByTransport<Option<Congestion>>), DecodeError> {
     let version = match bits & 3 {
         0 => None,
         1 => Some(Version::H2),
@@ -210,14 +245,11 @@ fn read_choice(from: &mut Reader<'_>) -> Result<Estimate, DecodeError> {
         _ => return Err(DecodeError::Field { field: "choice" }),
     };
     let congestion = |bits: u8| (bits > 0).then(|| Congestion::ALL[usize::from(bits) - 1]);
-    Ok(Estimate {
-        choice: version.map(|version| Choice { version, since }),
-        congestion: ByTransport {
-            tcp: congestion(bits >> 2 & 3),
-            quic: congestion(bits >> 4 & 3),
-        },
-        ..Estimate::default()
-    })
+    let congestion = ByTransport {
+        tcp: congestion(bits >> 2 & 3),
+        quic: congestion(bits >> 4 & 3),
+    };
+    Ok((version.map(|version| Choice { version, since }), congestion))
 }
 
 /// Raised with every change of the fields.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{ClientTable, Scope};
 use crate::bounded::{BoundedMap, Change, TableConfig};
 use crate::choice::{Group, Session};
-use crate::client::estimate::{ENCODED_LEN, Packed};
+use crate::client::estimate::{ENCODED_LEN, Estimate, Packed};
 use crate::client::key::{Key, Prefix};
 use crate::client::sample::Decided;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
@@ -402,5 +402,93 @@ proptest! {
             prop_assert!(table.len() <= max.max(16));
         }
         table.records.assert_sound();
+    }
+}
+
+/// An estimate as a client carries it that was measured so many times, at a second.
+fn carried(measured: u64, secs: u64) -> Estimate {
+    let mut elsewhere = table(16);
+    for _ in 0..measured {
+        elsewhere.observe(addr("192.0.2.1"), at(secs), &path(20));
+    }
+    let bytes = elsewhere
+        .to_carry(addr("192.0.2.1"), at(secs), None)
+        .unwrap();
+    Estimate::carried(&bytes).unwrap()
+}
+
+#[test]
+fn what_a_client_carries_counts_while_it_says_more() {
+    let client = addr("192.0.2.1");
+    let mut table = table(100);
+    assert_eq!(
+        table.to_carry(client, at(0), None),
+        None,
+        "nothing is known"
+    );
+    assert!(table.carry(client, at(60), &carried(12, 0)));
+    let view = table.view(client, at(60));
+    assert_eq!(view.min_rtt, Some(Duration::from_millis(20)));
+    assert!(view.samples > 11.0, "{view:?}");
+    assert!(
+        !table.carry(client, at(60), &carried(12, 0)),
+        "the same again"
+    );
+    assert!(!table.carry(client, at(60), &carried(3, 0)), "an older one");
+    let mapped = addr("::ffff:192.0.2.1");
+    assert!(table.carry(mapped, at(60), &carried(12, 30)), "a newer one");
+    let hence = |brought| {
+        let bytes = table.to_carry(client, at(60), brought).unwrap();
+        Estimate::carried(&bytes).unwrap()
+    };
+    assert_eq!(hence(None), carried(12, 30), "it is carried on as it came");
+    assert_eq!(
+        hence(Some(carried(3, 50))),
+        carried(12, 30),
+        "that says less"
+    );
+    assert_eq!(
+        hence(Some(carried(20, 50))),
+        carried(20, 50),
+        "that says more"
+    );
+
+    for _ in 0..20 {
+        table.observe(client, at(61), &path(50));
+    }
+    let view = table.view(client, at(61));
+    assert_eq!(view.min_rtt, Some(Duration::from_millis(50)), "its own");
+    assert!(
+        !table.carry(client, at(62), &carried(12, 62)),
+        "it says less"
+    );
+    let day = 24 * 3600;
+    let stranger = addr("198.51.100.1");
+    assert!(table.carry(stranger, at(day), &carried(12, 0)));
+    assert!(
+        !table.carry(addr("203.0.113.1"), at(day + 1), &carried(12, 0)),
+        "old"
+    );
+}
+
+#[test]
+fn what_a_client_carries_stays_its_own() {
+    let (client, neighbour) = (addr("192.0.2.1"), addr("192.0.2.2"));
+    let mut table = table(100);
+    assert!(table.carry(client, at(60), &carried(12, 0)));
+    assert_eq!(table.len(), 0);
+    assert_eq!(table.drain_dirty().count(), 0, "nothing for the store");
+    let view = table.view(neighbour, at(60));
+    assert_eq!((view.min_rtt, view.samples), (None, 0.0));
+    table.observe(client, at(61), &path(50));
+    table.observe(neighbour, at(61), &path(50));
+    let view = table.view(neighbour, at(61));
+    assert_eq!(view.min_rtt, Some(Duration::from_millis(50)));
+    let prefix = Prefix::around(client, 24).unwrap();
+    for scope in [Scope::Address(client), Scope::Prefix(prefix), Scope::All] {
+        table.carry(client, at(70), &carried(12, 65));
+        assert!(table.knowledge(client).carried.is_some());
+        table.forget(scope);
+        assert_eq!(table.knowledge(client).carried, None, "{scope:?}");
     }
 }

@@ -46,6 +46,37 @@ fn lossy(sent: f32, share: f32) -> LossCount {
 }
 
 #[test]
+fn tcp_is_hidden_where_balancers_are_and_no_connection_came_directly() {
+    let own = |tcp, quic| {
+        Some(Estimate {
+            loss: [tcp, quic],
+            ..seen()
+        })
+    };
+    let none = LossCount::default();
+    let cases = [
+        ("nothing known", None, true),
+        ("QUIC alone", own(none, lossy(1e5, 0.01)), true),
+        ("TCP of long ago", own(lossy(0.3, 0.0), none), true),
+        ("TCP", own(lossy(10.0, 0.0), none), false),
+    ];
+    for (name, own, want) in cases {
+        let neighbour = Estimate {
+            loss: [lossy(1e5, 0.0), none],
+            ..seen()
+        };
+        let knowledge = known(own, &[neighbour]);
+        let view = |knowledge: Knowledge| knowledge.view(now(), &PolicyConfig::default());
+        assert_eq!(
+            view(knowledge.behind_balancers()).tcp_is_hidden,
+            want,
+            "{name}"
+        );
+        assert!(!view(knowledge).tcp_is_hidden, "{name}, without balancers");
+    }
+}
+
+#[test]
 fn losses_are_blended_by_evidence() {
     let with = |tcp, quic| Estimate {
         loss: [tcp, quic],

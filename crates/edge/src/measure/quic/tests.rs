@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::conn::Asked;
 use crate::fakes::{self, Server, Watch, policy};
 use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
@@ -190,7 +191,8 @@ async fn the_controller_follows_the_policy_once() {
             ..policy()
         };
         line.server.set_policy(&bbr);
-        line.conn.apply(&mut http::HeaderMap::new());
+        line.conn
+            .apply(&mut http::HeaderMap::new(), &Asked::default());
         line.run(5000).await;
         let state = line.fake.0.lock();
         let set: Vec<_> = state.settings.iter().map(|one| one.algorithm).collect();

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::super::SubflowFlight;
 use super::*;
+use crate::conn::Asked;
 use crate::fakes::{self, Server, Watch, policy};
 use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
@@ -223,7 +224,8 @@ async fn the_socket_follows_the_policy_while_responses_are_under_way() {
         ..policy()
     };
     line.server.set_policy(&bbr);
-    line.conn.apply(&mut http::HeaderMap::new());
+    line.conn
+        .apply(&mut http::HeaderMap::new(), &Asked::default());
     line.run(1500).await;
     let state = line.kernel.state.lock();
     assert_ne!(state.control, began);

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 use hikyaku_h3_quic::{
     Acknowledged, Prepared, Request as Incoming, RequestHead, Sending, StreamError,
 };
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header, response};
+use http::{HeaderValue, Request, StatusCode, response};
 
 use super::super::executor::Waiting;
 use super::super::head::date;
-use super::super::whole::SERVER;
+use super::super::whole::is_undated;
 use super::Handler;
 use crate::ledger::Ticket;
 use hikyaku_content::WholeFile;
@@ -68,8 +68,8 @@ impl Handler {
         let date = ("date", date.as_bytes());
         let alt_svc = alt_svc.as_ref().map(HeaderValue::as_bytes);
         let more = [date, ("alt-svc", alt_svc.unwrap_or_default())];
-        let more = &more[..1 + usize::from(alt_svc.is_some())];
-        let head = file.prepared_h3(prepare);
+        let more = &more[usize::from(!is_undated(file))..1 + usize::from(alt_svc.is_some())];
+        let head = file.prepared_h3(|headers| Prepared::new(StatusCode::OK, headers));
         if let Err(error) = sending.whole(head, more, file.content()) {
             tracing::debug!("HTTP/3 response: {error}");
             return Answered::Whole;
@@ -106,11 +106,4 @@ impl Handler {
             Err(error) => tracing::debug!("HTTP/3 response: {error}"),
         }
     }
-}
-
-/// Encodes the head of a file's responses.
-fn prepare(headers: &HeaderMap) -> Prepared {
-    let mut headers = headers.clone();
-    headers.entry(header::SERVER).or_insert(SERVER);
-    Prepared::new(StatusCode::OK, &headers)
 }

@@ -30,12 +30,13 @@ pub(super) enum Task {
     Connection,
 }
 
-/// Lets hyper serve what it is given.
+/// Lets hyper serve what it is given. It closes the connection after the `last` request.
 pub(super) fn serve<T>(
     given: Given<T>,
     answerer: &Arc<Answerer>,
     service: &Service,
     task: &Task,
+    last: bool,
 ) -> Driving
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -46,6 +47,7 @@ where
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
+        .keep_alive(!last)
         .max_header_size(header_size.head_size())
         .max_buf_size(header_size.buffer());
     match task {

@@ -44,6 +44,10 @@ pub(super) struct Http1<T> {
     free: Instant,
     timer: Option<Pin<Box<Sleep>>>,
     stopping: bool,
+    /// hyper is to take no more requests, once it has looked whether one has arrived.
+    stops_hyper: bool,
+    /// No request is taken any more.
+    closing: bool,
 }
 
 /// The next step after the bytes that have arrived.
@@ -67,14 +71,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
             free: clock::now(),
             timer: None,
             stopping: false,
+            stops_hyper: false,
+            closing: false,
         }
     }
 
     fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         loop {
+            if self.closing {
+                let mut front = self.front.lock();
+                ready!(Pin::new(&mut front.tls).poll_shutdown(cx))?;
+                return Poll::Ready(Ok(()));
+            }
             if let Some(hyper) = &mut self.hyper {
                 if let Poll::Ready(result) = hyper.as_mut().poll(cx) {
                     return Poll::Ready(result);
+                }
+                if std::mem::take(&mut self.stops_hyper) {
+                    hyper.as_mut().stop();
+                    continue;
                 }
                 if !self.front.lock().is_back() {
                     return Poll::Pending;
@@ -84,12 +99,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
             }
             match self.poll_front(cx)? {
                 Poll::Ready(Some(task)) => self.begin_hyper(&task),
-                Poll::Ready(None) => {
-                    let mut front = self.front.lock();
-                    ready!(Pin::new(&mut front.tls).poll_shutdown(cx))?;
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Pending => return self.poll_timeout(cx),
+                Poll::Ready(None) => self.closing = true,
+                Poll::Pending => ready!(self.poll_timeout(cx))?,
             }
         }
     }
@@ -117,10 +128,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
             if was_blocked {
                 self.free = clock::now();
             }
-            if front.is_over || self.stopping {
+            if front.is_over {
                 return Poll::Ready(Ok(None));
             }
-            ready!(front.poll_arrival(cx))?;
+            match front.poll_arrival(cx)? {
+                Poll::Ready(()) => {}
+                Poll::Pending if self.stopping && !self.may_begin() => {
+                    return Poll::Ready(Ok(None));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
         }
     }
 
@@ -158,25 +175,39 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
     fn begin_hyper(&mut self, task: &Task) {
         let given = Given(Arc::clone(&self.front));
         let service = self.answerer.site.service_full();
-        let mut hyper = hyper::serve(given, &self.answerer, &service, task);
-        if self.stopping {
-            hyper.as_mut().stop();
-        }
-        self.hyper = Some(hyper);
+        // Without that, hyper would close before it has read anything.
+        let last = self.stopping;
+        self.hyper = Some(hyper::serve(given, &self.answerer, &service, task, last));
     }
 
-    /// Ready when the client has had its time for a request's head.
+    /// Whether a client that had just come at the stop may still send its first request.
+    fn may_begin(&self) -> bool {
+        let is_new = self.answerer.conn.ledger.requests() == 0;
+        is_new && clock::now() < self.free + FIRST_REQUEST
+    }
+
+    /// Ready when the client has had its time for a request's head. After a stop that is no error.
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if self.sending.is_some() || self.front.lock().tls.is_blocked() {
             return Poll::Pending;
         }
-        let deadline = self.free + self.timeout;
+        let time = match self.stopping {
+            true => FIRST_REQUEST,
+            false => self.timeout,
+        };
+        let deadline = self.free + time;
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        if timer.deadline() > deadline.into() {
+            timer.as_mut().reset(deadline.into());
+        }
         loop {
             ready!(timer.as_mut().poll(cx));
             if timer.deadline() >= deadline.into() {
+                if self.stopping {
+                    return Poll::Ready(Ok(()));
+                }
                 let late = "no request's head in its time (timeouts.header)";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late).into()));
             }
@@ -191,17 +222,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> DriveHttp for Http1<T> 
     }
 
     fn stop(mut self: Pin<&mut Self>) {
-        self.stopping = true;
-        if let Some(hyper) = &mut self.hyper {
-            return hyper.as_mut().stop();
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
         }
+        self.stops_hyper = self.hyper.is_some();
         // A client that has just come gets the answer to its first request.
-        if self.sending.is_none() && self.answerer.conn.ledger.requests() == 0 {
-            self.front.lock().give_all();
-            self.begin_hyper(&Task::Connection);
-        }
+        self.free = clock::now();
     }
 }
 
+/// For the first request of a client that has come shortly before a stop.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// Bytes of an incomplete head from which on hyper waits for the remainder.
 const LONG: usize = 8 * 1024;

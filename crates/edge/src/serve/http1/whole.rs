@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::super::Answerer;
 use super::super::head::date;
 use super::super::tls_io::TlsIo;
-use super::super::whole::SERVER;
+use super::super::whole::is_undated;
 use crate::ledger::{Ledger, Ticket};
 use hikyaku_content::WholeFile;
 
@@ -30,7 +30,8 @@ impl Whole {
             Method::HEAD => Bytes::new(),
             _ => file.content().clone(),
         };
-        let head = head(file.prepared_h1(prepare), alt_svc.as_ref());
+        let date = is_undated(file).then(date);
+        let head = head(file.prepared_h1(prepare), date, alt_svc.as_ref());
         Self {
             bytes: head.chain(content),
             ticket: Some(ticket),
@@ -60,10 +61,12 @@ impl Whole {
 }
 
 /// The head of a response, with the fields that vary.
-fn head(prepared: &Bytes, alt_svc: Option<&HeaderValue>) -> Bytes {
+fn head(prepared: &Bytes, date: Option<HeaderValue>, alt_svc: Option<&HeaderValue>) -> Bytes {
     let mut head = Vec::with_capacity(prepared.len() + VARYING);
     head.extend_from_slice(prepared);
-    field(&mut head, &header::DATE, &date());
+    if let Some(date) = date {
+        field(&mut head, &header::DATE, &date);
+    }
     if let Some(value) = alt_svc {
         field(&mut head, &header::ALT_SVC, value);
     }
@@ -76,9 +79,6 @@ fn prepare(headers: &HeaderMap) -> Bytes {
     let mut head = b"HTTP/1.1 200 OK\r\n".to_vec();
     for (name, value) in headers {
         field(&mut head, name, value);
-    }
-    if !headers.contains_key(header::SERVER) {
-        field(&mut head, &header::SERVER, &SERVER);
     }
     head.into()
 }

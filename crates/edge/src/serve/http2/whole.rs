@@ -2,11 +2,11 @@
 
 use hikyaku_h2::error::{Code, Unsent};
 use hikyaku_h2::message::Prepared;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::head::date;
-use super::super::whole::SERVER;
+use super::super::whole::is_undated;
 use super::Http2;
 use super::stream::Stream;
 use crate::ledger::Ticket;
@@ -43,21 +43,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
         let date = ("date", date.as_bytes());
         let value = alt_svc.map(HeaderValue::as_bytes);
         let more = [date, ("alt-svc", value.unwrap_or_default())];
-        let more = &more[..1 + usize::from(value.is_some())];
+        let more = &more[usize::from(!is_undated(file))..1 + usize::from(value.is_some())];
         let content = file.content();
         let end = *method == Method::HEAD || content.is_empty();
-        self.engine
-            .send_prepared(stream, file.prepared_h2(prepare), more, end)?;
+        let head = file.prepared_h2(|headers| Prepared::new(StatusCode::OK, headers));
+        self.engine.send_prepared(stream, head, more, end)?;
         if !end {
             self.engine.send_data(stream, content.clone(), true)?;
         }
         Ok(())
     }
-}
-
-/// Encodes the head of a file's responses.
-fn prepare(headers: &HeaderMap) -> Prepared {
-    let mut headers = headers.clone();
-    headers.entry(header::SERVER).or_insert(SERVER);
-    Prepared::new(StatusCode::OK, &headers)
 }

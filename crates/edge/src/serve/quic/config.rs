@@ -7,9 +7,10 @@ use hikyaku_congestion::{OfConnection, SEND_WINDOW};
 use hikyaku_quic::TlsServer;
 use hikyaku_quic::proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 
+use super::super::carrier::Carrier;
+use crate::connection_ids::QuicKeys;
 use crate::qlog::Trace;
 use crate::sections::{Limits, Timeouts};
-use crate::serve::connection_ids::QuicKeys;
 use crate::transport::TransportChoice;
 use crate::uploads::FIRST_WINDOW;
 
@@ -37,6 +38,7 @@ pub struct QuicError(String);
 /// The settings of QUIC connections.
 pub(crate) struct QuicConfig {
     server: ServerConfig,
+    tls: Arc<TlsServer>,
     max_idle: IdleTimeout,
     max_streams: VarInt,
     stream_window: VarInt,
@@ -55,12 +57,14 @@ impl QuicConfig {
         timeouts: &Timeouts,
     ) -> Result<Self, QuicError> {
         check_min_cwnd(min_cwnd)?;
-        let crypto = TlsServer::new(tls).map_err(|error| QuicError(error.to_string()))?;
+        let tls = TlsServer::new(tls).map_err(|error| QuicError(error.to_string()))?;
+        let tls = Arc::new(tls);
         let max_idle = max_idle(timeouts)
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
-            server: ServerConfig::new(Arc::new(crypto), keys.tokens()),
+            server: ServerConfig::new(Arc::clone(&tls) as _, keys.tokens()),
+            tls,
             max_idle,
             max_streams: VarInt::from_u32(limits.streams),
             stream_window: VarInt::from_u32(limits.upload_window() / 2),
@@ -72,11 +76,12 @@ impl QuicConfig {
         self.server.clone()
     }
 
-    /// The settings of a connection whose sender shall do `choice`.
+    /// The settings of a connection whose sender shall do `choice`, and whose tickets are the carrier's.
     pub(super) fn of_connection(
         &self,
         choice: &TransportChoice,
         trace: Option<&Trace>,
+        carrier: Option<&Arc<Carrier>>,
     ) -> Arc<ServerConfig> {
         let mut transport = TransportConfig::default();
         transport
@@ -92,6 +97,9 @@ impl QuicConfig {
             .congestion_controller_factory(Arc::new(OfConnection::new(choice.quic_settings())));
         let mut server = self.server.clone();
         server.transport_config(Arc::new(transport));
+        if let Some(carrier) = carrier {
+            server.crypto = Arc::new(self.tls.with_tickets(Arc::clone(carrier) as _));
+        }
         Arc::new(server)
     }
 }

@@ -1,9 +1,11 @@
 //! A listener of QUIC on a network in memory, under a stopped clock.
 
+mod carried;
 mod udp;
 
 use std::net::IpAddr;
 
+use hikyaku_quic::Steering;
 use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
 use hikyaku_quic::proto::{ClientConfig, EndpointConfig};
 use hikyaku_testkit::client::tls_config;
@@ -11,10 +13,10 @@ use hikyaku_testkit::client::tls_config;
 use super::config::check_min_cwnd;
 use super::*;
 use crate::clock;
+use crate::connection_ids::QuicKeys;
 use crate::fakes::{self, InForce, LOCAL, Server, in_force, part, policy};
 use crate::measure::{QuicConnection, QuicTransport};
 use crate::sections::{Limits, Timeouts};
-use crate::serve::connection_ids::QuicKeys;
 use crate::transport::TransportChoice;
 use udp::Network;
 
@@ -25,7 +27,7 @@ const REFUSED: &str = "hikyaku_connections_refused_total{limit=\"connections_per
 struct Edge {
     server: Server,
     network: Arc<Network>,
-    handshakes: Arc<AtomicUsize>,
+    handshakes: Arc<Handshakes>,
     endpoint: Endpoint,
     in_force: InForce<QuicConfig>,
 }
@@ -52,7 +54,7 @@ impl Edge {
         let network = Arc::<Network>::default();
         let local: SocketAddr = LOCAL.parse().unwrap();
         let (_, tls, secrets) = fakes::tls();
-        let keys = QuicKeys::new(&secrets, 1).unwrap();
+        let keys = QuicKeys::new(&secrets, Steering::new(1, 0), 0).unwrap();
         let service = server.site.service_full();
         let config = QuicConfig::new(tls, &keys, None, &service.limits, &service.timeouts);
         let in_force = in_force(config.unwrap());
@@ -148,8 +150,9 @@ async fn a_handshake_that_stops_is_given_up_in_its_time() {
     let edge = Edge::start(Limits::default());
     edge.network.cut("192.0.2.7:50000");
     let (_endpoint, _connecting) = edge.connect("192.0.2.7:50000", "h3");
-    let handshakes = || edge.handshakes.load(Ordering::Relaxed);
+    let handshakes = || edge.handshakes.count();
     until("it has begun", || handshakes() == 1).await;
+    assert_eq!(edge.handshakes.ids().len(), 1);
     assert_eq!(
         edge.server
             .site
@@ -158,6 +161,7 @@ async fn a_handshake_that_stops_is_given_up_in_its_time() {
         1
     );
     let took = until("it is given up", || handshakes() == 0).await;
+    assert!(edge.handshakes.ids().is_empty());
     let want = edge.server.site.service().timeouts.handshake;
     assert!(took.abs_diff(want) < Duration::from_millis(100), "{took:?}");
     assert_eq!(edge.server.metric(FAILED), 1);
@@ -238,7 +242,7 @@ fn a_floor_that_no_connection_can_reach_is_refused() {
 async fn forged_packets_of_an_address_have_it_prove_itself() {
     let edge = Edge::start(Limits::default());
     let address: IpAddr = [192, 0, 2, 7].into();
-    let admit = || edge.server.site.connections.admit(address).unwrap();
+    let admit = || edge.server.site.admit(address).unwrap();
     let _forged: Vec<_> = std::iter::repeat_with(admit)
         .take(RETRY_ABOVE_OF_ADDRESS)
         .collect();
@@ -266,7 +270,9 @@ async fn a_client_that_moves_is_measured_further() {
         let edge = Edge::new(Limits::default());
         let connecting = edge.connect(address, "h3");
         let choice = edge.choice(address);
-        let config = part(&edge.in_force).load().of_connection(&choice, None);
+        let config = part(&edge.in_force)
+            .load()
+            .of_connection(&choice, None, None);
         let incoming = edge.endpoint.accept().await.unwrap();
         let (served, client) = tokio::join!(incoming.accept_with(config).unwrap(), connecting.1);
         let (served, client) = (served.unwrap(), client.unwrap());

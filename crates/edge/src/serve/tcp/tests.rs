@@ -1,14 +1,18 @@
 //! Handshakes over pipes in memory, under a stopped clock.
 
 use hikyaku_testkit::client::tls_config;
+use hikyaku_units::arm::Transport;
+use rustls::ServerConnection;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_rustls::TlsConnector;
 
+use super::begin::{peer, secure};
 use super::*;
 use crate::clock;
 use crate::fakes::{self, CLIENT, LOCAL, Server, policy};
 use crate::sections::{Limits, Timeouts};
+use crate::serve::carrier::Carrier;
 
 const FAILED: &str = "hikyaku_handshakes_failed_total{transport=\"tcp\"}";
 
@@ -22,7 +26,8 @@ fn remote() -> SocketAddr {
 
 /// The server's side of a handshake with whoever is at the other end.
 async fn accept(server: &Server, io: DuplexStream) -> io::Result<(DuplexStream, ServerConnection)> {
-    secure(io, Arc::new(fakes::tls().0), &server.site, remote().ip()).await
+    let tls = Arc::new(fakes::tls().0);
+    secure(io, tls, &server.site, remote().ip(), clock::now(), || ()).await
 }
 
 /// A handshake of a client that offers `alpn`.
@@ -94,6 +99,37 @@ async fn http_in_the_clear_gets_an_answer_and_counts_as_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_header_of_no_balancer_is_refused_and_counts_as_failed() {
+    let server = Server::start();
+    let headers: [&[u8]; 2] = [
+        b"PROXY TCP4 192.0.2.1 198.51.100.1 1 443\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c123456789012",
+    ];
+    for (count, header) in (1..).zip(headers) {
+        let (mut client, io) = pipe();
+        client.write_all(header).await.unwrap();
+        let error = accept(&server, io).await.unwrap_err();
+        assert_eq!(error.to_string(), "it begins with a PROXY header");
+        assert_eq!(server.metric(FAILED), count);
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_ends_with_the_time_that_a_header_has_left() {
+    let server = Server::start();
+    let begun = clock::now();
+    tokio::time::advance(Duration::from_secs(4)).await;
+    let (_client, io) = pipe();
+    let tls = Arc::new(fakes::tls().0);
+    let secured = secure(io, tls, &server.site, remote().ip(), begun, || ()).await;
+    assert_eq!(secured.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(clock::since(begun), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reload_changes_the_time_of_later_handshakes() {
     let server = Server::start();
     let timeouts = Timeouts {
@@ -133,4 +169,72 @@ async fn admission_is_refused_at_either_limit_and_comes_back() {
     drop(places);
     assert!(admit(1).is_some());
     assert_eq!(refused(), [1, 1]);
+}
+
+/// A handshake of a client with a server whose clients carry summaries. Returns whether the server
+/// heard more than it knew, before it sent anything.
+async fn carry(server: &Server, client: &Arc<rustls::ClientConfig>) -> bool {
+    let (theirs, io) = pipe();
+    let shared = &server.shared;
+    let service = server.site.service_full();
+    let carrier = Carrier::of(&service, shared, remote().ip(), Through::Nothing).unwrap();
+    let tls = carrier.within(&fakes::tls().0);
+    let mut says_more = false;
+    let connect = async {
+        let name = ServerName::try_from("a.example").unwrap();
+        let connector = TlsConnector::from(Arc::clone(client));
+        let mut tls = connector.connect(name, theirs).await.unwrap();
+        // The tickets come with what the server says.
+        tls.read_to_end(&mut Vec::new()).await.unwrap();
+    };
+    let accept = async {
+        let meet = || says_more = carrier.deliver();
+        let secured = secure(io, tls, &server.site, remote().ip(), clock::now(), meet);
+        let (mut io, mut tls) = secured.await.unwrap();
+        tls.send_close_notify();
+        let mut sealed = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut sealed).unwrap();
+        }
+        io.write_all(&sealed).await.unwrap();
+    };
+    tokio::join!(connect, accept);
+    says_more
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_visit_begins_as_a_return_to_another_server() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let (_, _, secrets) = fakes::tls();
+        let [a, b] = [(); 2].map(|()| Server::start());
+        for server in [&a, &b] {
+            server.carry_in(&secrets.tickets);
+        }
+        let client = Arc::new(hikyaku_testkit::client::tls_config_of(&["h2"], version));
+        let known = |server: &Server| {
+            let choice = server
+                .shared
+                .clients
+                .transport(remote().ip(), Transport::Tcp);
+            choice
+                .known
+                .map(|known| (known.initial_window(), known.min_rtt))
+        };
+        a.teach(remote().ip(), 12);
+        assert!(!carry(&a, &client).await, "{version:?}: it has no ticket");
+        assert!(
+            !carry(&a, &client).await,
+            "{version:?}: it says nothing new"
+        );
+        assert_eq!(known(&b), None, "{version:?}");
+        assert!(carry(&b, &client).await, "{version:?}");
+        assert_eq!(known(&b), known(&a), "{version:?}");
+        assert!(known(&b).is_some(), "{version:?}");
+        assert!(!carry(&b, &client).await, "{version:?}: it is known by now");
+        // It takes on to a third what it got there.
+        let c = Server::start();
+        c.carry_in(&secrets.tickets);
+        assert!(carry(&c, &client).await, "{version:?}");
+        assert_eq!(known(&c), known(&a), "{version:?}");
+    }
 }

@@ -185,7 +185,8 @@ async fn changes_are_written_every_two_seconds_and_at_the_end() {
     };
     let written = || server.metric("hikyaku_store_records_written_total");
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(write_behind(writer, stop.clone()));
+    let (_lender, requests) = lending();
+    let writing = tokio::spawn(write_behind(writer, stop.clone(), requests));
     learn(1);
     tokio::time::sleep(Duration::from_millis(1900)).await;
     assert_eq!(written(), 0);
@@ -196,4 +197,36 @@ async fn changes_are_written_every_two_seconds_and_at_the_end() {
     writing.await.unwrap();
     assert_eq!(written(), 2, "what was learnt since");
     drop(dir);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_lent_is_closed_and_later_gets_what_was_learnt_meanwhile() {
+    let Disk {
+        server,
+        dir,
+        writer,
+    } = Disk::open();
+    let path = dir.path().join("state");
+    let learn = |last| {
+        let client = IpAddr::from([192, 0, 2, last]);
+        server.shared.clients.observe(client, &sample());
+    };
+    let known = |store: &Store| store.load(|_, _| true).unwrap().0;
+    let stop = CancellationToken::new();
+    let (lender, requests) = lending();
+    let writing = tokio::spawn(write_behind(writer, stop.clone(), requests));
+    learn(1);
+    assert!(matches!(Store::open(&path), Err(StoreError::InUse { .. })));
+    lender.lend().await;
+    let borrowed = Store::open(&path).unwrap();
+    let before = known(&borrowed);
+    assert!(before > 0, "what was learnt before");
+    learn(2);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(borrowed);
+    lender.take_back().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stop.cancel();
+    writing.await.unwrap();
+    assert!(known(&Store::open(&path).unwrap()) > before);
 }

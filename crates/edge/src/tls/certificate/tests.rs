@@ -86,3 +86,42 @@ fn a_reload_takes_all_pairs_or_none() {
     fs::remove_file(dir.path().join("two.pem")).unwrap();
     assert!(certificate.is_outdated());
 }
+
+#[test]
+fn a_certificate_by_acme_takes_the_place_of_one_of_our_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.json");
+    let pair = pair(dir.path(), "a", &PKCS_ECDSA_P256_SHA256, &["a.example"]);
+    let [chain, key] = [&pair.cert, &pair.key].map(|path| fs::read_to_string(path).unwrap());
+    let record = serde_json::json!({
+        "pairs": [{ "key_type": "ecdsa-p256", "key": key, "chain": chain }],
+    });
+    let (whole, provider) = (
+        record.to_string(),
+        rustls::crypto::aws_lc_rs::default_provider(),
+    );
+    let source = Source::Acme {
+        names: vec!["a.example".to_owned(), "b.example".to_owned()],
+        file: file.clone(),
+    };
+    let certificate = Certificate::load(source, &provider).unwrap();
+    let own = certificate.description();
+    assert!(certificate.covers("b.example") && certificate.is_self_signed());
+    assert!(!certificate.is_outdated());
+    // content of the file, and whether the certificate is still the server's own
+    let steps = [
+        ("half of it", &whole[..whole.len() / 2], true),
+        ("no certificate yet", "{}", true),
+        ("a certificate", &whole, false),
+        ("half of it again", &whole[..whole.len() / 2], false),
+        ("none any more", "{}", false),
+    ];
+    for (what, content, is_own) in steps {
+        fs::write(&file, content).unwrap();
+        certificate.reload(&provider).unwrap();
+        assert_eq!(certificate.is_self_signed(), is_own, "{what}");
+        assert_eq!(certificate.description() == own, is_own, "{what}");
+    }
+    assert_eq!(certificate.names(), ["a.example"]);
+    assert!(certificate.is_outdated(), "the file has changed");
+}

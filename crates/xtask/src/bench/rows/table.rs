@@ -7,6 +7,7 @@ use super::{Client, Content, File, Group, Http, Load, Row};
 pub(in super::super) fn all(quick: bool) -> Vec<Row> {
     let mut rows = files(quick);
     rows.extend(proxies());
+    rows.extend(caches());
     rows.extend(many(quick));
     rows.extend(handshakes());
     rows.extend(idle(quick));
@@ -124,6 +125,32 @@ fn proxies() -> Vec<Row> {
         proxy("proxy-h2", H2, Client::H2load, (1, 64), 35_000.0),
         proxy("proxy-h3", H3, Client::Go, (1, 64), 29_000.0),
     ]
+}
+
+/// The loads of files, by responses that are stored.
+fn caches() -> Vec<Row> {
+    use Http::{H1, H2, H3};
+    let mut rows = Vec::new();
+    for (http, client) in [(H1, Client::H2load), (H2, Client::H2load), (H3, Client::Go)] {
+        for (file, at_once, end) in [(File::Small, 64, ""), (File::Medium, 16, "-100k")] {
+            let (connections, streams) = match http {
+                H1 => (at_once, 1),
+                H2 | H3 => (1, at_once),
+            };
+            let load = Load::Closed {
+                client,
+                file,
+                connections,
+                streams,
+            };
+            let figures = [(Figure::PerCpuSecond, None), (Figure::PerSecond, None)];
+            rows.push(Row {
+                content: Content::Cache,
+                ..row(&format!("cache-{http}{end}"), http, load, &figures)
+            });
+        }
+    }
+    rows
 }
 
 fn many(quick: bool) -> Vec<Row> {

@@ -173,6 +173,11 @@ fn a_control_that_may_gain_enough_is_tried_first() {
     };
     assert_eq!(decide(0.85, &known(BAD)), ((Bbr, "trial"), Group::Explore));
     assert_eq!(decide(0.95, &known(BAD)), ((Floor, "fair"), Group::Plain));
+    let hidden = ClientView {
+        tcp_is_hidden: true,
+        ..known(BAD)
+    };
+    assert_eq!(decide(0.85, &hidden).1, Group::Plain, "never measured");
     let enough = ClientView {
         outcome: by_arm([outcomes(0.0, 3.0); 3]),
         ..known(BAD)

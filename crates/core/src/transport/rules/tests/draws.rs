@@ -183,6 +183,7 @@ prop_compose! {
                 _ => Verdict::Works { since: ago(client % 100_000) },
             },
             udp_prefix: None,
+            tcp_is_hidden: client % 4 == 0,
             advertised: false,
             open_rate: open.map(Rate::from_bits_per_sec),
             congestion: ByTransport {

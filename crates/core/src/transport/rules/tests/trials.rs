@@ -28,6 +28,10 @@ fn a_doubtful_arm_is_tried() {
         choice: on(version, 99_999),
         ..known(loss)
     };
+    let hidden = |version, outcomes| ClientView {
+        tcp_is_hidden: true,
+        ..even(version, outcomes)
+    };
     let troubled = ClientView {
         udp: Verdict::Doubtful,
         ..even(Version::H2, [enough, none])
@@ -70,6 +74,16 @@ fn a_doubtful_arm_is_tried() {
             None,
         ),
         ("HTTP/3 never seen, UDP in trouble", troubled, None),
+        (
+            "HTTP/2 never seen, since TCP is not measured",
+            hidden(Version::H3, [none, enough]),
+            None,
+        ),
+        (
+            "HTTP/3 never seen, while TCP is not measured",
+            hidden(Version::H2, [none; 2]),
+            Some(Version::H3),
+        ),
         (
             "the one in use disappoints",
             disappointing,

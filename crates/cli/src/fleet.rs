@@ -1,0 +1,201 @@
+//! `hikyaku fleet`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::Context;
+use hikyaku_edge::config::AdminConfig;
+use hikyaku_edge::{FleetMember, FleetStatus};
+use http::Method;
+
+use crate::admin::{Demand, ServerArgs, ask_server};
+
+/// The time limit of the admin API.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Options of `hikyaku fleet`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FleetArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks a server for its fleet, and prints the store and the members.
+pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
+    let body = args.server.ask(demand())?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        out.write_all(&body)?;
+        return Ok(());
+    }
+    out.write_all(text(&read(&body)?).as_bytes())?;
+    Ok(())
+}
+
+/// Asks the server with this admin page for its fleet.
+pub(crate) fn status(admin: &AdminConfig) -> anyhow::Result<FleetStatus> {
+    read(&ask_server(admin, demand())?)
+}
+
+const fn demand() -> Demand<'static> {
+    Demand {
+        method: Method::GET,
+        path: "/v1/fleet",
+        body: String::new(),
+        limit: TIMEOUT,
+        without: "it shows the fleet",
+    }
+}
+
+fn read(body: &[u8]) -> anyhow::Result<FleetStatus> {
+    serde_json::from_slice(body).context("reading the answer of the admin API")
+}
+
+/// The store, its faults, and a line for each member.
+fn text(status: &FleetStatus) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = writeln!(text, "edge   {}", status.name);
+    let _ = writeln!(text, "store  {}", status.store);
+    let faults = [&status.fault, &status.write_fault];
+    for fault in faults.into_iter().flatten() {
+        let since = age(status.faulty_ms.unwrap_or(0));
+        let _ = writeln!(text, "fault  for {since}: {fault}");
+    }
+    if status.up {
+        let keys = status
+            .keys
+            .map_or("unknown".to_owned(), |keys| keys.to_string());
+        let answer = Duration::from_micros(status.answer_us);
+        let _ = writeln!(text, "       answers in {answer:?}, has {keys} keys");
+    } else if status.fault.is_none() {
+        text.push_str("       has not been reached yet\n");
+    }
+    if status.duplicate {
+        text.push_str(
+            "fault  another process has the same name: set another `fleet.name` in one\n",
+        );
+    }
+    if status.members.is_empty() {
+        text.push_str("\nno member is known yet\n");
+    } else {
+        text.push('\n');
+        text.push_str(&table(&status.members));
+    }
+    text
+}
+
+const HEAD: [&str; 7] = [
+    "EDGE", "POP", "VERSION", "CONFIG", "SKEW", "LAG", "HEARD OF",
+];
+
+fn table(members: &[FleetMember]) -> String {
+    let row = |member: &FleetMember| {
+        let heard = age(member.heard_ms);
+        [
+            format!("{}{}", member.name, if member.own { "*" } else { "" }),
+            member.pop.clone().unwrap_or_else(|| "-".to_owned()),
+            member.version.clone(),
+            member.config.clone(),
+            format!("{:+} ms", member.skew_ms),
+            age(member.lag_ms),
+            match member.silent {
+                true => format!("{heard} ago, silent"),
+                false => format!("{heard} ago"),
+            },
+        ]
+    };
+    let rows: Vec<[String; HEAD.len()]> = std::iter::once(HEAD.map(str::to_owned))
+        .chain(members.iter().map(row))
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
+    let widths: [usize; HEAD.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}
+
+/// A time in its largest unit.
+fn age(millis: u64) -> String {
+    match millis / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{age, text};
+    use hikyaku_edge::{FleetMember, FleetStatus};
+
+    fn member(name: &str, own: bool) -> FleetMember {
+        FleetMember {
+            name: name.to_owned(),
+            version: "0.1.0".to_owned(),
+            pop: own.then(|| "fra".to_owned()),
+            started_ms: 0,
+            config: "0123456789abcdef".to_owned(),
+            skew_ms: if own { 3 } else { -250 },
+            lag_ms: 0,
+            heard_ms: if own { 900 } else { 130_000 },
+            silent: !own,
+            own,
+        }
+    }
+
+    #[test]
+    fn members_stand_in_a_table() {
+        let status = FleetStatus {
+            store: "redis://store:6379".to_owned(),
+            up: true,
+            name: "fra-1".to_owned(),
+            keys: Some(12),
+            answer_us: 350,
+            members: vec![member("fra-1", true), member("gru-1", false)],
+            ..FleetStatus::default()
+        };
+        let expected = "\
+edge   fra-1
+store  redis://store:6379
+       answers in 350µs, has 12 keys
+
+EDGE    POP  VERSION  CONFIG            SKEW     LAG  HEARD OF
+fra-1*  fra  0.1.0    0123456789abcdef  +3 ms    0 s  0 s ago
+gru-1   -    0.1.0    0123456789abcdef  -250 ms  0 s  2 min ago, silent
+";
+        assert_eq!(text(&status), expected);
+    }
+
+    #[test]
+    fn a_store_that_fails_is_said() {
+        let status = FleetStatus {
+            store: "redis://store".to_owned(),
+            fault: Some("nothing listens".to_owned()),
+            faulty_ms: Some(61_000),
+            name: "a".to_owned(),
+            duplicate: true,
+            ..FleetStatus::default()
+        };
+        let expected = "\
+edge   a
+store  redis://store
+fault  for 61 s: nothing listens
+fault  another process has the same name: set another `fleet.name` in one
+
+no member is known yet
+";
+        assert_eq!(text(&status), expected);
+        assert_eq!(age(10_000_000), "2 h");
+    }
+}

@@ -1,0 +1,4 @@
+<?php
+session_start();
+http_response_code(isset($_SESSION['name']) ? 200 : 401);
+echo $_SESSION['name'] ?? 'nobody';

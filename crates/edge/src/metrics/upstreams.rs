@@ -1,0 +1,61 @@
+//! Metrics of the reverse proxy's upstreams.
+
+use hikyaku_content::UpstreamStatus;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::counters;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Adds the state of the upstreams, where there are any. Their labels are those of the configuration.
+pub(crate) fn register_upstreams(registry: &mut Registry, upstreams: &[UpstreamStatus]) {
+    if upstreams.is_empty() {
+        return;
+    }
+    let of = |value: fn(&UpstreamStatus) -> u64| {
+        let all = upstreams.iter();
+        all.map(|it| (labels(it), value(it))).collect::<Vec<_>>()
+    };
+    counters(
+        registry,
+        "upstream_requests",
+        "Requests that an upstream was asked to answer",
+        of(|it| it.requests),
+    );
+    counters(
+        registry,
+        "upstream_failures",
+        "Requests that an upstream failed to answer",
+        of(|it| it.failures),
+    );
+    counters(
+        registry,
+        "upstream_retries",
+        "Failures of an upstream after which another was asked",
+        of(|it| it.repeats),
+    );
+    for (name, help, values) in [
+        (
+            "upstream_requests_under_way",
+            "Requests to an upstream whose responses are not over",
+            of(|it| it.under_way),
+        ),
+        (
+            "upstream_up",
+            "1 while an upstream gets requests, since it answers them and its checks",
+            of(|it| it.is_up.into()),
+        ),
+    ] {
+        let family = Family::<Labels, Gauge>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value.cast_signed());
+        }
+        registry.register(name, help, family);
+    }
+}
+
+fn labels(upstream: &UpstreamStatus) -> Labels {
+    vec![("upstream", upstream.url.clone())]
+}

@@ -1,0 +1,34 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod beat;
+mod breaker;
+mod clock;
+mod config;
+mod connect;
+mod driver;
+mod fault;
+mod field;
+mod fleet;
+mod key;
+mod link;
+mod member;
+mod purges;
+mod reader;
+mod shared;
+mod status;
+mod store_url;
+mod writer;
+
+pub use breaker::{Breaker, Phase};
+pub use config::FleetConfig;
+pub use fault::{Fault, FaultKind};
+pub use field::{Field, MAX_FIELDS, MAX_PAYLOAD};
+pub use fleet::{Fleet, Identity, StartError};
+pub use key::Key;
+pub use member::Member;
+pub use reader::Missed;
+pub use shared::Host;
+pub use status::{Counts, Status};
+pub use store_url::{ParseStoreUrlError, StoreUrl};
+pub use writer::Change;
