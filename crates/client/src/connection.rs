@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hikyaku_h3_quic::{Client, Code};
+use hikyaku_quic::Endpoint;
 use hikyaku_quic::proto::VarInt;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::timeout;
 
 use super::sys;
 use super::tcp::WriteClock;
@@ -122,7 +122,7 @@ impl Drop for Http1Turn {
 /// The source of a connection's path statistics.
 pub(super) enum Probe {
     Tcp(OwnedFd),
-    Quic(hikyaku_quic::Connection, hikyaku_quic::Endpoint),
+    Quic(hikyaku_quic::Connection, Endpoint),
 }
 
 /// The client's transport statistics of the client path. They count packets that the client sent:
@@ -206,16 +206,15 @@ impl Connection {
         }
     }
 
-    /// Closes the connection. On TCP dropping the last request does.
-    pub(super) async fn close(&self) {
+    /// Closes the connection. On TCP dropping the last request does. Returns the endpoint that is
+    /// to answer the packets that still come, if one is there.
+    pub(super) fn close(&self) -> Option<Endpoint> {
         self.retire();
-        if let Probe::Quic(connection, endpoint) = &self.probe {
-            let no_error = Code::NoError.value();
-            connection.close(VarInt::from_u64(no_error).unwrap_or_default(), b"");
-            // Long enough to send the close; the draining period that follows matters to nobody.
-            let _ = timeout(CLOSE_PATIENCE, endpoint.wait_idle()).await;
-        }
+        let Probe::Quic(connection, endpoint) = &self.probe else {
+            return None;
+        };
+        let no_error = Code::NoError.value();
+        connection.close(VarInt::from_u64(no_error).unwrap_or_default(), b"");
+        Some(endpoint.clone())
     }
 }
-
-const CLOSE_PATIENCE: Duration = Duration::from_millis(10);

@@ -136,7 +136,8 @@ impl Member {
         let session = Session::new(client.clone());
         let got = Got::default();
         let (measured, error) = within(duration, &got.bytes, load(&client, &session, &got)).await;
-        session.close().await;
+        session.close();
+        client.closed().await;
         ClientRecord {
             name: self.name,
             local: self.local.to_string(),

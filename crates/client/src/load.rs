@@ -56,7 +56,8 @@ pub(super) async fn run(
     let failed = done.tally.failed > 0;
     let record = load.record(args, done, elapsed, client_cpu);
     Report::new(out, args.json, true).load(record)?;
-    load.session.close().await;
+    load.session.close();
+    load.client.closed().await;
     Ok(if failed {
         ExitStatus::Failed
     } else {

@@ -49,6 +49,7 @@ pub(super) async fn measure(
     measurement.client.progress.finish();
     let summaries = measurement.summaries();
     measurement.report.summaries(&summaries)?;
+    measurement.client.closed().await;
     Ok(measurement.exit_status())
 }
 
@@ -68,7 +69,7 @@ impl Measurement<'_> {
             if keep {
                 kept = Some(session);
             } else {
-                self.close(run, &session).await?;
+                self.close(run, &session)?;
             }
         }
         Ok(())
@@ -91,12 +92,12 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    async fn close(&mut self, run: u32, session: &Session) -> Result<(), GetError> {
+    fn close(&mut self, run: u32, session: &Session) -> Result<(), GetError> {
         for connection in session.connections() {
             let record = ConnectionRecord::new(run, self.client.epoch, &connection);
             self.report.record(&Record::Connection(record))?;
         }
-        session.close().await;
+        session.close();
         Ok(())
     }
 

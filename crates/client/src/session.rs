@@ -1,14 +1,17 @@
 //! A client that keeps its connections, and chooses among them for each request.
 
 use std::collections::HashMap;
+use std::mem;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use hikyaku_quic::Endpoint;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::alt_svc;
@@ -25,6 +28,10 @@ use super::target::{Origin, Target, Template};
 use super::timeline::Timeline;
 use super::{quic, tls};
 
+/// The longest time for which a closed connection answers. That is three probe timeouts (RFC 9000
+/// §10.2) of a path with a round trip of 300 ms.
+const MAX_DRAIN: Duration = Duration::from_secs(1);
+
 /// The state that all sessions of the process share.
 pub(super) struct Client {
     pub(super) settings: Settings,
@@ -36,6 +43,8 @@ pub(super) struct Client {
     connections: AtomicU64,
     /// The start of the measurement, from which absolute times count.
     pub(super) epoch: Instant,
+    /// Endpoints of closed connections.
+    draining: Mutex<JoinSet<()>>,
 }
 
 impl Client {
@@ -65,7 +74,24 @@ impl Client {
             cache_file: args.alt_svc_cache.clone(),
             connections: AtomicU64::new(0),
             epoch: Instant::now(),
+            draining: Mutex::default(),
         })
+    }
+
+    /// Keeps the endpoint of a closed connection while packets of the server are to be expected.
+    ///
+    /// A server whose last packets, or the client's last one, are lost sends again. Without an
+    /// answer it has to keep the connection until its idle timeout (RFC 9000 §10.2).
+    fn drain(&self, endpoint: Endpoint) {
+        self.draining.lock().spawn(async move {
+            let _ = timeout(MAX_DRAIN, endpoint.wait_idle()).await;
+        });
+    }
+
+    /// Waits until the endpoints of all closed connections have drained.
+    pub(super) async fn closed(&self) {
+        let draining = mem::take(&mut *self.draining.lock());
+        draining.join_all().await;
     }
 
     pub(super) fn next_connection_id(&self) -> u64 {
@@ -343,10 +369,12 @@ impl Session {
         all
     }
 
-    /// Closes all connections.
-    pub(super) async fn close(&self) {
+    /// Closes all connections. [`Client::closed`] waits for the end.
+    pub(super) fn close(&self) {
         for connection in self.connections() {
-            connection.close().await;
+            if let Some(endpoint) = connection.close() {
+                self.client.drain(endpoint);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod alt_svc;
+mod close;
 mod crowd;
 mod http;
 mod output;

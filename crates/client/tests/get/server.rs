@@ -82,6 +82,8 @@ struct Shared {
     state: Mutex<State>,
     connections: AtomicU64,
     arrivals: AtomicU64,
+    /// Connections of HTTP/3 that have ended.
+    ended: AtomicU64,
 }
 
 impl Server {
@@ -98,6 +100,7 @@ impl Server {
             state: Mutex::default(),
             connections: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
         });
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let mut certificate = tempfile::NamedTempFile::new().unwrap();
@@ -161,6 +164,11 @@ impl Server {
 
     pub(crate) fn document(&self, path: &str, kind: &'static str, text: impl Into<String>) {
         self.set(|state| state.documents.push((path.to_owned(), kind, text.into())));
+    }
+
+    /// Returns how many connections of HTTP/3 have ended so far.
+    pub(crate) fn ended(&self) -> u64 {
+        self.shared.ended.load(Ordering::Relaxed)
     }
 
     /// Returns the requests so far, in the order of arrival, and forgets them.
@@ -269,6 +277,7 @@ async fn serve_quic(endpoint: Endpoint, shared: Arc<Shared>) {
                     let _ = sending.finish().await;
                 });
             }
+            shared.ended.fetch_add(1, Ordering::Relaxed);
         });
     }
 }
