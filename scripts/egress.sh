@@ -70,6 +70,19 @@ summary() {
     ' "$1"
 }
 
+# Prints what each failed test has printed, which others' lines separate, and what stands outside tests.
+failures() {
+    awk '
+        /^=== (RUN|CONT|NAME|PAUSE) / { sub(/\/.*/, "", $3); test = $3; next }
+        /^(panic:|fatal error:|WARNING: DATA RACE)/ { wild = 1 }
+        wild { print; next }
+        /^ *--- / { name = $3; sub(/\/.*/, "", name); text[name] = text[name] $0 "\n" }
+        /^--- FAIL/ { failed[++count] = $3 }
+        !/^ *--- / { text[test] = text[test] $0 "\n" }
+        END { for (n = 1; n <= count; n++) printf "%s", text[failed[n]] }
+    ' "$1" | tail -n 400
+}
+
 # Runs the tests of a package for which an option of `go test` is true.
 run_tests() {
     local log=$BUILD/egress-test.log status=0
@@ -83,8 +96,7 @@ run_tests() {
     (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -timeout 25m -v "$2" "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
-        # The failed program has just printed its error.
-        grep -E -B 30 -A 5 '^ *--- FAIL' "$log" >&2 || true
+        failures "$log" >&2
         echo "egress: all output is in $log" >&2
     }
     summary "$log"

@@ -127,6 +127,9 @@ func TestReloadIsRefusedAsAWhole(t *testing.T) {
 	l.eventually("both sessions are up", func() bool {
 		return l.state(l.borderAPI, path(0)) == api.Up && l.sessions(l.borderAPI)["rr"] != ""
 	})
+	l.eventually("the kernel has the announced route", func() bool {
+		return hasRoute(l.border, 10001, netip.MustParsePrefix(clientPrefix))
+	})
 	before := l.sessions(l.borderAPI)
 	state := l.border.IP("-6 route show table all proto 200")
 	right, err := os.ReadFile(l.borderConfig)
