@@ -2,6 +2,8 @@
 //! end is corrected, since no input would get past it otherwise.
 #![no_main]
 
+mod sealed;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
@@ -15,12 +17,14 @@ use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::client::table::ClientTable;
 use hikyaku_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
+use sealed::seal;
 
 fuzz_target!(|data: &[u8]| {
     let _ = Estimate::decode(data);
     let mut bytes = [0; ENCODED_LEN];
     let len = data.len().min(ENCODED_LEN);
     bytes[..len].copy_from_slice(&data[..len]);
+    bytes[0] = Estimate::default().encode()[0];
     seal(&mut bytes);
     let Ok(estimate) = Estimate::decode(&bytes) else {
         return;
@@ -55,24 +59,3 @@ static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
     let json = include_str!("../../models/default.json");
     Arc::new(Model::from_json(json).expect("the shipped model is sound"))
 });
-
-/// Sets the current version and a valid check, as in the store's format.
-fn seal(bytes: &mut [u8; ENCODED_LEN]) {
-    const CHECK_LEN: usize = 4;
-    bytes[0] = Estimate::default().encode()[0];
-    let (body, check) = bytes.split_at_mut(ENCODED_LEN - CHECK_LEN);
-    let sum = body.chunks(8).fold(body.len() as u64, |sum, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(sum ^ u64::from_le_bytes(word))
-    });
-    check.copy_from_slice(&sum.to_le_bytes()[..CHECK_LEN]);
-}
-
-/// The finaliser of SplitMix64.
-fn mix(value: u64) -> u64 {
-    let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
