@@ -7,6 +7,7 @@ mod fleet;
 mod health;
 mod histogram;
 mod ocsp;
+mod summaries;
 mod upstreams;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub(crate) use fleet::register_fleet;
 pub(crate) use health::HeaderFault;
 use histogram::{Histogram, Histograms};
 pub(crate) use ocsp::register_ocsp;
+pub(crate) use summaries::Summary;
 pub(crate) use upstreams::register_upstreams;
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -54,6 +56,7 @@ pub(crate) struct Metrics {
     pub(crate) handshakes_failed_tcp: AtomicU64,
     pub(crate) handshakes_failed_quic: AtomicU64,
     headers_refused: [AtomicU64; HeaderFault::ALL.len()],
+    summaries: [AtomicU64; Summary::ALL.len()],
     pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
     /// Where there is a store.
@@ -215,6 +218,7 @@ impl Metrics {
         self.register_response_time(registry);
         compression::register(registry);
         self.register_choice(registry, gauges.clients);
+        self.register_summaries(registry);
         self.register_congestion(registry);
         self.register_udp(registry);
         self.register_health(registry, gauges.tasks);

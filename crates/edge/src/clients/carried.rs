@@ -5,17 +5,20 @@ use std::net::IpAddr;
 use hikyaku_core::client::estimate::{CARRIED_LEN, Estimate};
 
 use super::Clients;
+use crate::metrics::Summary;
 
 impl Clients {
-    /// Takes a summary that a client carries from another server, or from before. Returns whether it says more
-    /// of the client than is known here.
-    pub(crate) fn carry(&self, client: IpAddr, carried: &[u8]) -> bool {
-        // Of a release with another format, it says nothing.
+    /// Takes a summary that a client carries from another server, or from before.
+    pub(crate) fn carry(&self, client: IpAddr, carried: &[u8]) -> Summary {
         let Ok(carried) = Estimate::carried(carried) else {
-            return false;
+            return Summary::Unreadable;
         };
         let (now, rules) = (self.clock.now(), self.rules.load());
-        self.table(client, &rules).carry(client, now, &carried)
+        if self.table(client, &rules).carry(client, now, &carried) {
+            Summary::Used
+        } else {
+            Summary::Known
+        }
     }
 
     /// The summary that a client is to carry to another server; `None` where nothing is known of its path. The

@@ -12,6 +12,7 @@ use rustls::server::ProducesTickets;
 
 use super::Service;
 use crate::behind::Through;
+use crate::metrics::Summary;
 use crate::secrets::{Opened, Tickets};
 use crate::shared::Shared;
 
@@ -53,8 +54,12 @@ impl Carrier {
     /// Takes note of the summary that came. To be called once the client has shown that it receives at its
     /// address. Returns whether it says more than is known here.
     pub(super) fn deliver(&self) -> bool {
-        let received = self.received.get();
-        received.is_some_and(|carried| self.shared.clients.carry(self.client, carried))
+        let Some(carried) = self.received.get() else {
+            return false;
+        };
+        let summary = self.shared.clients.carry(self.client, carried);
+        self.shared.metrics.on_summary(summary);
+        summary == Summary::Used
     }
 }
 

@@ -36,6 +36,15 @@ async fn visit(edge: &Edge, address: &str, config: &ClientConfig) {
     until("it has left", || edge.live(ip(address).as_str()) == 0).await;
 }
 
+/// How many summaries an edge used, knew already, and could not read.
+fn summaries(edge: &Edge) -> [u64; 3] {
+    ["used", "known", "unreadable"].map(|outcome| {
+        edge.server.metric(&format!(
+            "hikyaku_session_summaries_total{{outcome=\"{outcome}\"}}"
+        ))
+    })
+}
+
 fn ip(address: &str) -> String {
     address.parse::<SocketAddr>().unwrap().ip().to_string()
 }
@@ -56,6 +65,7 @@ async fn a_first_visit_begins_as_a_return_to_another_edge() {
     assert_eq!(here.min_rtt, there.min_rtt);
     let explained = b.server.shared.clients.explain(ip(CLIENT).parse().unwrap());
     assert!(explained.levels.iter().any(|level| level.carried));
+    assert_eq!(summaries(&b), [1, 0, 0]);
     assert!(explained.to_string().contains("the client's ticket"));
 }
 
@@ -73,6 +83,7 @@ async fn a_ticket_counts_in_its_own_network_alone() {
         visit(&b, moved, &config).await;
         assert_eq!(b.choice(moved).known.is_some(), counts, "{name}");
         assert_eq!(b.choice(CLIENT).known, None, "{name}: only of who shows it");
+        assert_eq!(summaries(&b), [u64::from(counts), 0, 0], "{name}");
     }
 }
 
@@ -87,6 +98,7 @@ async fn a_server_that_knows_more_goes_by_itself() {
     let before = b.choice(CLIENT);
     visit(&b, CLIENT, &config).await;
     assert_eq!(b.choice(CLIENT).known, before.known);
+    assert_eq!(summaries(&b), [0, 1, 0]);
     let explained = b.server.shared.clients.explain(client);
     assert!(!explained.levels.iter().any(|level| level.carried));
 }
