@@ -197,15 +197,13 @@ struct Parts {
 }
 
 impl Parts {
-    async fn speak<S>(
+    async fn speak(
         self,
         settings: &Settings,
-        stream: S,
+        stream: impl Stream,
         version: HttpVersion,
-    ) -> Result<Connection, FetchError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    ) -> Result<Connection, FetchError> {
+        let stream: BoxedStream = Box::new(stream);
         let closed = Arc::new(AtomicBool::new(false));
         let sender = match version {
             HttpVersion::Http2 => http2(settings, stream, closed.clone()).await?,
@@ -229,10 +227,14 @@ impl Parts {
     }
 }
 
-async fn http1<S>(stream: S, closed: Arc<AtomicBool>) -> Result<Sender, FetchError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+/// A connection, in the clear or over TLS. There is one type, since each takes code of every HTTP library.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+type BoxedStream = Box<dyn Stream>;
+
+async fn http1(stream: BoxedStream, closed: Arc<AtomicBool>) -> Result<Sender, FetchError> {
     let clock = Arc::new(WriteClock::new());
     let stream = Clocked {
         stream,
@@ -254,14 +256,11 @@ where
     }))
 }
 
-async fn http2<S>(
+async fn http2(
     settings: &Settings,
-    stream: S,
+    stream: BoxedStream,
     closed: Arc<AtomicBool>,
-) -> Result<Sender, FetchError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Sender, FetchError> {
     let handshake = h2::client::Builder::new()
         .initial_window_size(settings.receive_window)
         .initial_connection_window_size(settings.receive_window)
@@ -309,12 +308,12 @@ impl WriteClock {
 }
 
 /// A stream that updates its [`WriteClock`].
-struct Clocked<S> {
-    stream: S,
+struct Clocked {
+    stream: BoxedStream,
     clock: Arc<WriteClock>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Clocked<S> {
+impl AsyncRead for Clocked {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -324,7 +323,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Clocked<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Clocked<S> {
+impl AsyncWrite for Clocked {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::config::{ProxyConfig, UpstreamHttp};
@@ -63,22 +62,19 @@ impl Connector {
     /// Connects with the HTTP version by configuration and ALPN.
     pub(super) async fn connect(&self) -> Result<Sender, SendError> {
         let is_http2 = self.upstream.http == UpstreamHttp::Http2;
-        let transport: Transport = match &self.way {
-            Way::Tcp(host) => self.tcp(host).await?.into(),
-            Way::Socket(path) => Transport::Socket(socket(path).await?),
+        let (transport, is_chosen): (Transport, bool) = match &self.way {
+            Way::Tcp(host) => (self.tcp(host).await?.into(), false),
+            Way::Socket(path) => (Transport::Socket(socket(path).await?), false),
             Way::Tls(host, tls) => {
                 let connecting = tls
                     .negotiating
                     .connect(tls.name.clone(), self.tcp(host).await?);
                 let stream = connecting.await.map_err(SendError::Tls)?;
                 let is_chosen = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                return match is_http2 || is_chosen {
-                    true => self.http2(stream).await,
-                    false => Ok(Sender::Http1(self.http1(stream))),
-                };
+                (stream.into(), is_chosen)
             }
         };
-        match is_http2 {
+        match is_http2 || is_chosen {
             true => self.http2(transport).await,
             false => Ok(Sender::Http1(self.http1(transport))),
         }
@@ -126,11 +122,8 @@ impl Connector {
         Err(SendError::Connect(failure))
     }
 
-    async fn http2(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<Sender, SendError> {
-        let http2 = Http2::begin(stream, self.header_size).await;
+    async fn http2(&self, transport: Transport) -> Result<Sender, SendError> {
+        let http2 = Http2::begin(transport, self.header_size).await;
         http2
             .map(Sender::Http2)
             .map_err(|error| SendError::Handshake(error.into()))

@@ -14,11 +14,11 @@ use h2::client::{Connection, ResponseFuture, SendRequest};
 use h2::{Ping, SendStream};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::error::ExchangeError;
+use super::http1::Transport;
 use super::response;
 use super::upload::Upload;
 use crate::Interim;
@@ -37,12 +37,12 @@ pub(super) struct Http2 {
 }
 
 impl Http2 {
-    /// Begins HTTP/2 over `stream`. Header sections may have up to `header_size` bytes.
+    /// Begins HTTP/2 over `transport`. Header sections may have up to `header_size` bytes.
     ///
     /// # Errors
     /// If the connection fails.
     pub(super) async fn begin(
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        transport: Transport,
         header_size: HeaderSize,
     ) -> Result<Self, h2::Error> {
         let (requests, connection) = h2::client::Builder::new()
@@ -50,7 +50,7 @@ impl Http2 {
             .max_header_list_size(header_size.list_size())
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .handshake(stream)
+            .handshake(transport)
             .await?;
         let in_use = Arc::new(());
         let driver = tokio::spawn(drive(connection, Arc::downgrade(&in_use)));
@@ -140,10 +140,7 @@ async fn send_content(stream: SendStream<Bytes>, body: Upload) -> Result<(), Exc
 }
 
 /// Drives a connection until it ends, or until it does not answer while requests wait for it.
-async fn drive<T>(mut connection: Connection<T>, in_use: Weak<()>)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
+async fn drive(mut connection: Connection<Transport>, in_use: Weak<()>) {
     let mut pings = connection.ping_pong();
     let first = Instant::now() + PING_INTERVAL;
     let mut interval = tokio::time::interval_at(first, PING_INTERVAL);

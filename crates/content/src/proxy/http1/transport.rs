@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
-/// A connection that carries HTTP/1.1.
+/// A connection that carries any version of HTTP.
 pub(in crate::proxy) enum Transport {
     Tcp(TcpStream),
     Socket(UnixStream),
