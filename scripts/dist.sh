@@ -45,7 +45,7 @@ else
     # Packed relocations are a megabyte less; they need glibc 2.36, as Debian 12 has. So is the code of
     # functions that are alike, which Rust's linker holds once.
     cargo rustc --release --locked -p hikyaku --bin hikyaku -- \
-        -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all
+        -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all -C link-arg=-Wl,-O2
     bash scripts/egress.sh build
     programs=$stage/programs
     mkdir "$programs"

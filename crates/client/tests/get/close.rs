@@ -50,8 +50,8 @@ fn lossy(server: SocketAddr) -> u16 {
     port
 }
 
-// RFC 9000 section 10.2.1: "An endpoint in the closing state sends a packet containing a
-// CONNECTION_CLOSE frame in response to any incoming packet that it attributes to the connection."
+// RFC 9000 section 10.2.1: an endpoint in the closing state answers packets of its connection by
+// CONNECTION_CLOSE.
 #[test]
 fn a_lost_close_is_sent_again() {
     let server = Server::start(ALL);

@@ -56,6 +56,8 @@ impl Config {
     ///
     /// # Errors
     /// When the file can't be read, or a key or value is wrong.
+    // Inlined into the program, which is built for size: readers of all keys are 2 MB of fast code.
+    #[inline]
     pub fn load(file: Option<&Path>, assignments: &[String]) -> Result<Self, ConfigError> {
         let mut table = match file {
             Some(path) => read_table(path)?,
@@ -255,6 +257,7 @@ fn conflict(text: &str) -> ConfigError {
     ConfigError::Conflict(text.to_owned())
 }
 
+#[inline]
 fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
     let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
@@ -270,6 +273,7 @@ fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
 }
 
 /// By way of text: a second kind of deserializer would be two megabytes more of code.
+#[inline]
 fn of_table(table: &toml::Table) -> Result<Config, toml::de::Error> {
     toml::from_str(&table.to_string())
 }
@@ -324,6 +328,7 @@ fn fill_in(inner: &mut toml::Table, outer: &toml::Table) {
 
 /// `table` with `KEY=VALUE` applied. The value is taken as TOML where that gives a usable
 /// configuration, else as a string: `1.3` may be a number or a version.
+#[inline]
 fn set(table: &toml::Table, assignment: &str) -> Result<toml::Table, String> {
     let (key, text) = assignment
         .split_once('=')

@@ -4,7 +4,7 @@ use prometheus_client::registry::Registry;
 
 use super::{Metrics, add, counters, value};
 
-/// What became of a summary that a client has carried here.
+/// The use of a summary that a client has carried here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Summary {
     /// It says more of the client than is known here.

@@ -1,3 +1,4 @@
+use std::net::Ipv6Addr;
 use std::path::Path;
 
 use super::super::programs::BGPD;
@@ -24,6 +25,11 @@ fn bed(borders: Borders) -> Result<(TestBed, Scratch), String> {
     Ok((bed.unwrap(), scratch))
 }
 
+/// Whether the client answers in the end: its kernel may wait for a CPU longer than a connection does.
+fn answers(bed: &TestBed, from: Ipv6Addr) -> bool {
+    (0..30).any(|_| bed.answers(from).unwrap())
+}
+
 #[test]
 fn the_server_reaches_its_client_over_every_path() {
     let (mut bed, _scratch) = match bed(Borders::Agents) {
@@ -45,7 +51,7 @@ fn the_server_reaches_its_client_over_every_path() {
     for side in Side::ALL {
         bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)
             .unwrap();
-        assert!(bed.answers(side.epe_address()).unwrap());
+        assert!(answers(&bed, side.epe_address()));
         let down = |side| bed.link(side).delivered_bytes()[1];
         let other = Side::ALL.into_iter().find(|other| *other != side).unwrap();
         assert!(down(side) > 0 && down(other) == 0, "{side:?}");
@@ -68,6 +74,6 @@ fn plain_packets_take_the_path_that_the_borders_prefer() {
     assert!(hops(0) > hops(1), "{lookup:#}");
     assert_eq!(lookup["best"], "transit-a", "{lookup:#}");
     let before = bed.link(Side::A).delivered_bytes()[1];
-    assert!(bed.answers(SERVER).unwrap());
+    assert!(answers(&bed, SERVER));
     assert!(bed.link(Side::A).delivered_bytes()[1] > before);
 }
