@@ -3,7 +3,7 @@
 use super::*;
 
 /// Namespaces of the process `pid`.
-fn namespaces(pid: u32) -> BTreeSet<String> {
+pub(super) fn namespaces(pid: u32) -> BTreeSet<String> {
     let names = fs::read_dir("/run/netns").into_iter().flatten();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
@@ -36,9 +36,9 @@ fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     }
 }
 
-/// Runs [`SLOW`] on two lanes until it has some records, and then sends it signals. Returns its
+/// Runs an experiment on two lanes until it has some records, and then sends it signals. Returns its
 /// process id and exit status; the latter is 128 and the signal's number if it died of one.
-fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
+pub(super) fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
     let arguments = [
         "run",
         file.to_str().unwrap(),

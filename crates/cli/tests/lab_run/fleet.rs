@@ -1,0 +1,118 @@
+//! Fleets of edges with a real store. Without one installed, the tests report a skip and pass.
+
+use super::interrupted::{interrupted, namespaces};
+use super::*;
+use hikyaku_testkit::store;
+
+/// Visits of two edges that share a store, over and over.
+const ENDLESS: &str = r#"
+title = "Visits of two edges"
+question = "Do the edges and their store survive a kill?"
+backend = "link"
+repeats = 1000
+timeout = "60s"
+
+[link]
+rate = "50Mbps"
+one_way_delay = "5ms"
+
+[workload]
+kind = "fleet"
+files = [{ name = "file.bin", size = "20kB" }]
+
+[[arm]]
+name = "h3"
+http = "3"
+fleet = { visits = ["a", "b"], keys = true, stores = "fleet" }
+"#;
+
+/// Returns the test's turn, if it can run.
+fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let turn = alone(test)?;
+    (!store::programs(test).is_empty()).then_some(turn)
+}
+
+/// The last edge's sources of knowledge in all sessions of an arm.
+fn known_from<'a>(runs: &'a BTreeMap<String, Vec<Run>>, arm: &str) -> Vec<BTreeSet<&'a str>> {
+    let sources = |run: &'a Run| {
+        let all = run.label("known_from").unwrap_or_default();
+        all.split(',').filter(|name| !name.is_empty()).collect()
+    };
+    runs[arm].iter().map(sources).collect()
+}
+
+#[test]
+fn another_edge_knows_what_the_arm_lets_it_know() {
+    let Some(_alone) = turn("another_edge_knows_what_the_arm_lets_it_know") else {
+        return;
+    };
+    let arms = by_arm(quick("fleet-visit"));
+    for version in ["h3", "h2"] {
+        let cases: [(&str, &[&str], &[&str]); 6] = [
+            // arm, sources that it must have, and sources that it can't have
+            ("b-carry", &["ticket"], &["pop", "fleet"]),
+            ("b-store", &["pop"], &["ticket"]),
+            ("b-both", &["pop", "ticket"], &[]),
+            ("b-cold", &[], &["pop", "fleet", "ticket"]),
+            ("c-return", &[], &["pop", "fleet"]),
+            ("c-both", &["ticket"], &["pop"]),
+        ];
+        for (arm, must, must_not) in cases {
+            let arm = format!("{version}-{arm}");
+            for known in known_from(&arms, &arm) {
+                assert!(
+                    must.iter().all(|source| known.contains(source)),
+                    "{arm}: {known:?}"
+                );
+                assert!(
+                    !must_not.iter().any(|source| known.contains(source)),
+                    "{arm}: {known:?}"
+                );
+            }
+            let run = &arms[&arm][0];
+            assert_eq!(run.label("http"), version.strip_prefix('h'), "{run:?}");
+            assert!(run.metric("first_visit_ms").is_some(), "{run:?}");
+            let farther = if arm.contains("-c-") { 45 } else { 25 };
+            assert_eq!(run.link.rtt(), Duration::from_millis(farther), "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fleet_serves_on_while_its_store_fails() {
+    let Some(_alone) = turn("a_fleet_serves_on_while_its_store_fails") else {
+        return;
+    };
+    // Each session is complete: `quick` sees to that.
+    let arms = by_arm(quick("fleet-outage"));
+    assert_eq!(arms.len(), 9);
+    for (arm, known) in [
+        ("h3-healthy", true),
+        ("h3-restart", true),
+        ("h3-restart-alone", false),
+    ] {
+        let measured = arms[arm].iter().zip(known_from(&arms, arm));
+        for (run, sources) in measured.filter(|(run, _)| !run.warmup) {
+            assert_eq!(sources.contains("pop"), known, "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_fleet_is_removed_with_its_stores() {
+    let Some(_alone) = turn("a_killed_fleet_is_removed_with_its_stores") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("endless.toml");
+    fs::write(&file, ENDLESS).unwrap();
+    let out = directory.path().join("out");
+    let (pid, _) = interrupted(&file, &out, &[Signal::KILL]);
+    let removed = done(&["clean"]);
+    for program in ["(hikyaku)", "edge-c", "-store"] {
+        assert!(removed.contains(program), "{program}: {removed}");
+    }
+    let is_store = ["(redis-server)", "(valkey-server)"].map(|name| removed.contains(name));
+    assert!(is_store.contains(&true), "{removed}");
+    assert_eq!(namespaces(pid), BTreeSet::new());
+}
