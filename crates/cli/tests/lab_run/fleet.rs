@@ -47,34 +47,28 @@ fn another_edge_knows_what_the_arm_lets_it_know() {
         return;
     };
     let arms = by_arm(quick("fleet-visit"));
-    for version in ["h3", "h2"] {
-        let cases: [(&str, &[&str], &[&str]); 6] = [
-            // arm, sources that it must have, and sources that it can't have
-            ("b-carry", &["ticket"], &["pop", "fleet"]),
-            ("b-store", &["pop"], &["ticket"]),
-            ("b-both", &["pop", "ticket"], &[]),
-            ("b-cold", &[], &["pop", "fleet", "ticket"]),
-            ("c-return", &[], &["pop", "fleet"]),
-            ("c-both", &["ticket"], &["pop"]),
-        ];
-        for (arm, must, must_not) in cases {
-            let arm = format!("{version}-{arm}");
-            for known in known_from(&arms, &arm) {
-                assert!(
-                    must.iter().all(|source| known.contains(source)),
-                    "{arm}: {known:?}"
-                );
-                assert!(
-                    !must_not.iter().any(|source| known.contains(source)),
-                    "{arm}: {known:?}"
-                );
-            }
-            let run = &arms[&arm][0];
-            assert_eq!(run.label("http"), version.strip_prefix('h'), "{run:?}");
-            assert!(run.metric("first_visit_ms").is_some(), "{run:?}");
-            let farther = if arm.contains("-c-") { 45 } else { 25 };
-            assert_eq!(run.link.rtt(), Duration::from_millis(farther), "{run:?}");
+    let cases: [(&str, &[&str], &[&str]); 8] = [
+        // arm, sources that it must have, and sources that it can't have
+        ("h3-b-carry", &["ticket"], &["pop", "fleet"]),
+        ("h3-b-store", &["pop"], &["ticket"]),
+        ("h3-b-both", &["pop", "ticket"], &[]),
+        ("h3-b-cold", &[], &["pop", "fleet", "ticket"]),
+        ("h3-c-return", &[], &["pop", "fleet"]),
+        ("h3-c-both", &["ticket", "fleet"], &["pop"]),
+        ("h2-a-return", &[], &["pop", "fleet"]),
+        ("h2-b-carry", &["ticket"], &["pop", "fleet"]),
+    ];
+    for (arm, must, must_not) in cases {
+        for known in known_from(&arms, arm) {
+            let has = |source: &&str| known.contains(source);
+            assert!(must.iter().all(has), "{arm}: {known:?}");
+            assert!(!must_not.iter().any(has), "{arm}: {known:?}");
         }
+        let run = &arms[arm][0];
+        assert_eq!(run.label("http"), arm.get(1..2), "{run:?}");
+        assert!(run.metric("first_visit_ms").is_some(), "{run:?}");
+        let rtt = if arm.contains("-c-") { 45 } else { 25 };
+        assert_eq!(run.link.rtt(), Duration::from_millis(rtt), "{run:?}");
     }
 }
 

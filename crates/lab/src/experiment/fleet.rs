@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::axis::Cell;
 use super::error::{Fault, fault};
 use super::record::Links;
-use super::spec::{Arm, Backend, Client, Kind, Server, Spec, Stores};
+use super::spec::{self, Arm, Backend, Client, Kind, Server, Spec, Stores};
 
 /// Keys of hikyaku's configuration that the lab sets itself.
 const OWN: [&str; 4] = ["fleet.key_file", "fleet.store", "fleet.name", "fleet.pop"];
@@ -73,7 +73,7 @@ impl Spec {
                 "`{key}` is set by the lab: use the keys of `fleet`"
             ));
         }
-        let is_of_store = fleet.fault.is_some_and(|fault| fault.is_of_store());
+        let is_of_store = fleet.fault.is_some_and(spec::Fault::is_of_store);
         if is_of_store && fleet.stores == Stores::None {
             let why = "`fleet.fault` is a store's: set `fleet.stores` to `pop` or `fleet`";
             return Err(why.to_owned());
@@ -134,7 +134,7 @@ fleet = { visits = ["a", "b"], stores = "pop", fault = "slow" }
 
     #[test]
     fn arms_of_a_fleet_keep_their_sessions_together() {
-        let spec = parse(&SPEC.replace("timeout = \"60s\"", "timeout = \"60s\"\n")).unwrap();
+        let spec = parse(SPEC).unwrap();
         let fixed = Arm {
             set: [
                 ("policy.version", "h3"),

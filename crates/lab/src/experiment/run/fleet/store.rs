@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Store {
         let answered = self.command(netns, "CONFIG SET maxmemory 1")?;
         match answered.starts_with("+OK") {
             true => Ok(()),
-            false => Err(self.error(format!("does not take `maxmemory`: {}", answered.trim()))),
+            false => Err(self.error(&format!("does not take `maxmemory`: {}", answered.trim()))),
         }
     }
 
@@ -82,10 +82,10 @@ impl Store {
         while !matches!(self.command(netns, "PING"), Ok(text) if text.starts_with("+PONG")) {
             let ended = self.process.ended();
             if let Some(status) = ended.attempt(|| "waiting for a store".to_owned())? {
-                return Err(self.error(format!("ended with {status}")));
+                return Err(self.error(&format!("ended with {status}")));
             }
             if began.elapsed() > LIMIT {
-                return Err(self.error("does not answer".to_owned()));
+                return Err(self.error("does not answer"));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -109,7 +109,7 @@ impl Store {
             .attempt(|| format!("asking the store at {}", self.address))
     }
 
-    fn error(&self, what: String) -> RunError {
+    fn error(&self, what: &str) -> RunError {
         RunError::TestBed {
             what: format!("the store at {} {what}", self.address),
             said: self.process.said(),
@@ -117,7 +117,7 @@ impl Store {
     }
 }
 
-fn launch(netns: &Netns, address: SocketAddr, directory: &PathBuf) -> Result<Process, RunError> {
+fn launch(netns: &Netns, address: SocketAddr, directory: &Path) -> Result<Process, RunError> {
     let Some(program) = programs::store() else {
         return Err(RunError::Arguments(programs::not_found(programs::REDIS)));
     };
