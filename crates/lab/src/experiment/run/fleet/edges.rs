@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::super::error::{Attempt, RunError};
+use super::super::fetch;
 use super::super::lane::Shared;
 use super::super::server::{ADMIN, Host, Kind, Server};
 use super::{Bed, CLIENT, address_of};
-use crate::experiment::spec::{Edge, Fleet};
+use crate::experiment::files::SiteFile;
+use crate::experiment::spec::{Arm, Edge, Fleet};
 
 /// Running edges, each in its namespace and all on the same port.
 #[derive(Debug)]
@@ -19,7 +21,8 @@ pub(super) struct Edges<'a> {
     running: Vec<Server>,
     kind: Kind,
     fleet: &'a Fleet,
-    arm: &'a str,
+    arm: &'a Arm,
+    files: &'a [SiteFile],
     shared: &'a Shared,
     pub(super) port: u16,
 }
@@ -29,6 +32,10 @@ pub(super) struct Edges<'a> {
 struct Status {
     up: bool,
 }
+
+/// Visits of others to an edge before a client's first one, and the time limit of each.
+const OTHERS: u32 = 4;
+const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 
 /// Time that an edge may take to reach its store.
 const REACH_LIMIT: Duration = Duration::from_secs(20);
@@ -42,7 +49,8 @@ impl<'a> Edges<'a> {
         bed: &Bed,
         kind: Kind,
         fleet: &'a Fleet,
-        arm: &'a str,
+        arm: &'a Arm,
+        files: &'a [SiteFile],
         shared: &'a Shared,
         port: u16,
     ) -> Result<Self, RunError> {
@@ -55,6 +63,7 @@ impl<'a> Edges<'a> {
             },
             fleet,
             arm,
+            files,
             shared,
             port,
         };
@@ -100,7 +109,30 @@ impl<'a> Edges<'a> {
             within: Ipv4Addr::LOCALHOST.into(),
             client: CLIENT,
         };
-        Server::start(kind, self.arm, host, self.shared, self.port)
+        let server = Server::start(kind, &self.arm.name, host, self.shared, self.port)?;
+        self.serve_others(bed, edge)?;
+        Ok(server)
+    }
+
+    /// Has an edge serve others, from its own host, as an edge in use has done. Else its program would be
+    /// slower at its first visit than at a return, whatever it knows.
+    fn serve_others(&self, bed: &Bed, edge: Edge) -> Result<(), RunError> {
+        let files = self.files.iter().map(|file| &file.name);
+        let urls: Vec<String> = files
+            .map(|name| format!("https://{}:{}/{name}", Ipv4Addr::LOCALHOST, self.port))
+            .collect();
+        let binary = &self.shared.binary;
+        let mut command = fetch::command(binary, self.arm, None, &urls, OTHERS_LIMIT);
+        command.args(["--repeat", &OTHERS.to_string()]);
+        let output = bed.edge(edge).output(&mut command)?;
+        let output = output.attempt(|| "starting `hikyaku get`".to_owned())?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(RunError::TestBed {
+                what: format!("edge {} does not serve its own host", edge.name()),
+                said: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            }),
+        }
     }
 
     /// Returns an edge's settings of the fleet, as `KEY=VALUE`.

@@ -45,7 +45,8 @@ pub(crate) fn run(
     let directory = bed.directory.join("client");
     fresh(&directory).attempt(|| format!("emptying {}", directory.display()))?;
     let kind = experiment.server(&job.cell, arm);
-    let edges = Edges::start(bed, kind, fleet, &arm.name, shared, port)?;
+    let files = spec.files(&job.cell);
+    let edges = Edges::start(bed, kind, fleet, arm, &files, shared, port)?;
     let mut sessions = Sessions {
         job,
         attempt,
@@ -53,7 +54,7 @@ pub(crate) fn run(
         shared,
         arm,
         fleet,
-        files: spec.files(&job.cell),
+        files: &files,
         links,
         directory,
         edges,
@@ -70,7 +71,7 @@ struct Sessions<'a> {
     shared: &'a Shared,
     arm: &'a Arm,
     fleet: &'a Fleet,
-    files: Vec<SiteFile>,
+    files: &'a [SiteFile],
     /// Links to each `PoP`.
     links: [Links; 2],
     /// Directory of the client's log.
@@ -186,7 +187,7 @@ impl Sessions<'_> {
     /// Records the last visit, and how long the first one took.
     fn measure(&mut self, mut fetched: Fetched, measured: &mut Measured) -> Result<(), RunError> {
         let rtt = self.links_to(self.last()).rtt();
-        let Some(file) = self.files.last().cloned() else {
+        let Some(file) = self.files.last() else {
             unreachable!("the experiment was checked: it has files");
         };
         let last = self.fleet.visits.len() as u32 - 1;
@@ -202,7 +203,7 @@ impl Sessions<'_> {
         }
         let get = Get {
             fetched: &fetched,
-            file: &file,
+            file,
             rtt,
         };
         get.measure(measured);
