@@ -1,15 +1,15 @@
 //! Fleets of edges with a real store. Without one installed, the tests report a skip and pass.
 
-use super::interrupted::{interrupted, namespaces};
+use super::interrupted::{namespaces, wait_for};
 use super::*;
 use hikyaku_testkit::store;
 
-/// Visits of two edges that share a store, over and over.
-const ENDLESS: &str = r#"
+/// Visits of two edges that share a store. Nothing begins or ends for a minute after the first.
+const LONG: &str = r#"
 title = "Visits of two edges"
 question = "Do the edges and their store survive a kill?"
 backend = "link"
-repeats = 1000
+repeats = 1
 timeout = "60s"
 
 [link]
@@ -19,6 +19,7 @@ one_way_delay = "5ms"
 [workload]
 kind = "fleet"
 files = [{ name = "file.bin", size = "20kB" }]
+pause = "60s"
 
 [[arm]]
 name = "h3"
@@ -98,15 +99,40 @@ fn a_killed_fleet_is_removed_with_its_stores() {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("endless.toml");
-    fs::write(&file, ENDLESS).unwrap();
-    let out = directory.path().join("out");
-    let (pid, _) = interrupted(&file, &out, &[Signal::KILL]);
+    let file = directory.path().join("long.toml");
+    fs::write(&file, LONG).unwrap();
+    let mut child = lab(&["run", file.to_str().unwrap(), "--out"])
+        .arg(directory.path().join("out"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    wait_for("three edges and a store", || {
+        let names = namespaces(pid);
+        let is_up = |node: &str| {
+            names
+                .iter()
+                .any(|name| name.ends_with(node) && runs_in(name))
+        };
+        ["-store", "-edge-a", "-edge-b", "-edge-c"]
+            .into_iter()
+            .all(is_up)
+    });
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
     let removed = done(&["clean"]);
-    for program in ["(hikyaku)", "edge-c", "-store"] {
+    for program in ["(hikyaku)", "-edge-c", "-store"] {
         assert!(removed.contains(program), "{program}: {removed}");
     }
     let is_store = ["(redis-server)", "(valkey-server)"].map(|name| removed.contains(name));
     assert!(is_store.contains(&true), "{removed}");
     assert_eq!(namespaces(pid), BTreeSet::new());
+}
+
+/// Whether a process runs in a namespace.
+fn runs_in(namespace: &str) -> bool {
+    let mut command = Command::new("ip");
+    let output = command.args(["netns", "pids", namespace]).output().unwrap();
+    !output.stdout.is_empty()
 }

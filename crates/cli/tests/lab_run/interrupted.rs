@@ -28,7 +28,7 @@ fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
+pub(super) fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !test() {
         assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
@@ -36,9 +36,9 @@ fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     }
 }
 
-/// Runs an experiment on two lanes until it has some records, and then sends it signals. Returns its
+/// Runs [`SLOW`] on two lanes until it has some records, and then sends it signals. Returns its
 /// process id and exit status; the latter is 128 and the signal's number if it died of one.
-pub(super) fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
+fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
     let arguments = [
         "run",
         file.to_str().unwrap(),
