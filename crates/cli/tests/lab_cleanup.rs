@@ -187,7 +187,7 @@ fn wrong_invocations_get_advice() {
             &["dumbell"],
             &[
                 "no file has this name",
-                "`dumbbell`, `epe`, `pair`, `two-paths`",
+                "`dumbbell`, `epe`, `fleet`, `pair`, `two-paths`",
             ],
         ),
         (&["/"], &["reading topology `/`", "directory"]),

@@ -35,6 +35,11 @@ pub struct GetArgs {
     #[arg(long, value_name = "FILE")]
     pub alt_svc_cache: Option<PathBuf>,
 
+    /// Keep TLS sessions until the process ends: every further connection to a host resumes one, as
+    /// those of browsers do. Without it every handshake is a full one
+    #[arg(long, conflicts_with_all = ["requests", "crowd"])]
+    pub resume: bool,
+
     /// Connections to each origin, each with a socket of its own [default: 1; with --page on
     /// HTTP/1.1: 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -114,8 +119,9 @@ pub struct GetArgs {
     #[arg(long)]
     pub insecure: bool,
 
-    /// Use this address for a host and port instead of resolving the name
-    #[arg(long, value_name = "HOST:PORT:ADDR")]
+    /// Use this address for a host and port instead of resolving the name. With `@N` behind it, it
+    /// counts from repeat N on, counted from 0: the host has moved
+    #[arg(long, value_name = "HOST:PORT:ADDR[@N]")]
     pub resolve: Vec<String>,
 
     /// IPv4 only

@@ -24,12 +24,7 @@ pub(super) async fn resolve(
     port: u16,
 ) -> Result<(Vec<SocketAddr>, Duration), FetchError> {
     let start = Instant::now();
-    let fixed: Vec<SocketAddr> = settings
-        .overrides
-        .iter()
-        .filter(|fixed| fixed.port == port && fixed.host.eq_ignore_ascii_case(host))
-        .map(|fixed| SocketAddr::new(fixed.address, port))
-        .collect();
+    let fixed = settings.overrides.addresses(host, port);
     let found = if !fixed.is_empty() {
         fixed
     } else if let Ok(address) = host.parse::<IpAddr>() {

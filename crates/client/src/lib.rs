@@ -14,6 +14,7 @@ mod error;
 mod exchange;
 mod load;
 mod measure;
+mod overrides;
 mod page;
 mod pool;
 mod progress;

@@ -60,6 +60,7 @@ impl Measurement<'_> {
             if run > 0 {
                 sleep(self.args.interval).await;
             }
+            self.client.settings.overrides.begin(run);
             let session = kept.take().unwrap_or_else(|| {
                 self.client.forget();
                 Session::new(self.client.clone())

@@ -51,7 +51,12 @@ impl Client {
     pub(super) fn new(args: &GetArgs, progress: Progress) -> Result<Self, GetError> {
         let settings = Settings::new(args)?;
         let mut tls = tls::config(args)?;
-        let quic = quic::config(&settings, tls.clone())?;
+        let mut over_quic = tls.clone();
+        if args.resume {
+            tls::keep_sessions(&mut tls);
+            tls::keep_sessions(&mut over_quic);
+        }
+        let quic = quic::config(&settings, over_quic)?;
         tls.alpn_protocols = match settings.http {
             HttpChoice::Http1 => vec![b"http/1.1".to_vec()],
             HttpChoice::Http2 => vec![b"h2".to_vec()],

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use super::args::{AltSvcMode, GetArgs, HttpChoice};
 use super::error::GetError;
+use super::overrides::Overrides;
 use super::target::{Target, Template};
 
 /// The settings of a session.
@@ -30,20 +31,12 @@ pub(super) struct Settings {
     pub(super) connect_timeout: Duration,
     pub(super) fail: bool,
     pub(super) output: Option<PathBuf>,
-    pub(super) overrides: Vec<Override>,
+    pub(super) overrides: Overrides,
     pub(super) family: Family,
     pub(super) local: Option<IpAddr>,
     pub(super) mptcp: bool,
     pub(super) congestion: Option<String>,
     pub(super) receive_window: u32,
-}
-
-/// `--resolve`: the address for a host and port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Override {
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) address: IpAddr,
 }
 
 /// The allowed address families.
@@ -97,11 +90,7 @@ impl Settings {
             connect_timeout: args.connect_timeout,
             fail: args.fail,
             output: args.output.clone(),
-            overrides: args
-                .resolve
-                .iter()
-                .map(|text| parse_override(text))
-                .collect::<Result<_, _>>()?,
+            overrides: overrides(args)?,
             family: match (args.ipv4, args.ipv6) {
                 (true, _) => Family::V4,
                 (_, true) => Family::V6,
@@ -214,21 +203,21 @@ fn parse_field(field: &str) -> Result<(HeaderName, HeaderValue), GetError> {
     })
 }
 
-fn parse_override(text: &str) -> Result<Override, GetError> {
-    let parse = || {
-        let (host, rest) = text.split_once(':')?;
-        let (port, address) = rest.split_once(':')?;
-        Some(Override {
-            host: host.to_ascii_lowercase(),
-            port: port.parse().ok()?,
-            address: address.trim_matches(['[', ']']).parse().ok()?,
-        })
-    };
-    parse().ok_or_else(|| {
-        GetError::Usage(format!(
-            "`{text}` does not resolve anything; write HOST:PORT:ADDR, such as a.test:443:127.0.0.1"
-        ))
-    })
+/// Returns the addresses of `--resolve`, whose changes need connections that are opened after them.
+fn overrides(args: &GetArgs) -> Result<Overrides, GetError> {
+    let overrides = Overrides::parse(&args.resolve)?;
+    let last = overrides.last_change();
+    if last >= args.repeat {
+        return Err(GetError::Usage(format!(
+            "--resolve names repeat {last}, but the last one is {}: they are counted from 0",
+            args.repeat - 1
+        )));
+    }
+    if last > 0 && args.warm {
+        let why = "--warm keeps connections, so a --resolve with @REPEAT has no use: leave one out";
+        return Err(GetError::Usage(why.to_owned()));
+    }
+    Ok(overrides)
 }
 
 #[cfg(test)]
@@ -260,6 +249,22 @@ mod tests {
             ("https://a.test --warm", "--repeat"),
             ("https://a.test -H nonsense", "Name: value"),
             ("https://a.test --resolve a:b", "HOST:PORT:ADDR"),
+            (
+                "https://a.test --resolve a.test:443:::1@2 --repeat 2",
+                "names repeat 2, but the last one is 1",
+            ),
+            (
+                "https://a.test --resolve a.test:443:::1@1 --repeat 2 --warm",
+                "leave one out",
+            ),
+            (
+                "https://a.test --resume --requests 3",
+                "cannot be used with",
+            ),
+            (
+                "https://a.test --resume --crowd x --json",
+                "cannot be used with",
+            ),
             ("https://a.test --method a(b)", "not an HTTP method"),
             (
                 "https://a.test --data @/nonexistent/file",
@@ -306,16 +311,5 @@ mod tests {
         );
         assert_eq!(headers.get_all("x").iter().count(), 2);
         assert_eq!(headers[USER_AGENT], USER_AGENT_VALUE);
-    }
-
-    #[test]
-    fn overrides_of_names() {
-        let settings = settings("https://a.test --resolve A.test:443:[::1]").unwrap();
-        let want = Override {
-            host: "a.test".to_owned(),
-            port: 443,
-            address: "::1".parse().unwrap(),
-        };
-        assert_eq!(settings.overrides, [want]);
     }
 }

@@ -1,4 +1,4 @@
-//! The certificates that the client trusts.
+//! The certificates that the client trusts, and the sessions that it keeps.
 
 use std::fs;
 use std::io;
@@ -17,8 +17,8 @@ use super::error::GetError;
 
 /// Returns the TLS configuration without ALPN protocols, which each use sets.
 ///
-/// Sessions are never resumed: every handshake is a full one, so that repeats measure the same
-/// thing.
+/// Without `--resume`, every handshake is a full one, so that repeats measure the same thing. With it,
+/// each use of the configuration has to [keep its sessions](keep_sessions).
 pub(super) fn config(args: &GetArgs) -> Result<ClientConfig, GetError> {
     let failed = |error: rustls::Error| GetError::Tls(error.to_string());
     let mut config = if args.insecure {
@@ -37,6 +37,17 @@ pub(super) fn config(args: &GetArgs) -> Result<ClientConfig, GetError> {
     config.resumption = Resumption::disabled();
     Ok(config)
 }
+
+/// Makes connections with this configuration resume each other's sessions. Those of TCP and of QUIC are
+/// apart, as in browsers.
+///
+/// They stay in memory: rustls has no form of them that a file could keep.
+pub(super) fn keep_sessions(config: &mut ClientConfig) {
+    config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
+}
+
+/// Sessions that are kept, eight of each host.
+const MAX_SESSIONS: usize = 1024;
 
 fn roots_of(path: &Path) -> Result<RootCertStore, GetError> {
     let failed = |source: io::Error| GetError::File {

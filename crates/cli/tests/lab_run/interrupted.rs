@@ -3,7 +3,7 @@
 use super::*;
 
 /// Namespaces of the process `pid`.
-fn namespaces(pid: u32) -> BTreeSet<String> {
+pub(super) fn namespaces(pid: u32) -> BTreeSet<String> {
     let names = fs::read_dir("/run/netns").into_iter().flatten();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
@@ -28,7 +28,7 @@ fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
+pub(super) fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !test() {
         assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");

@@ -2,6 +2,7 @@
 //! it they report a skip and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fleet;
 mod interrupted;
 mod messages;
 mod peers;

@@ -17,6 +17,10 @@ fn faults_are_reported() {
     );
     let unit = write("unit.toml", &SLOW.replace("4Mbps", "4Mb"));
     let key = write("key.toml", &format!("{SLOW}\nverison = \"h2\"\n"));
+    let fleet = write(
+        "fleet.toml",
+        &SLOW.replace("[workload]", "[workload]\nkind = \"fleet\""),
+    );
     let simulated = write(
         "simulated.toml",
         &SLOW.replace("\"link\"", "\"simulation\""),
@@ -27,6 +31,10 @@ fn faults_are_reported() {
         (&[&axis], "unknown variant `latency`"),
         (&[&unit], "reading a rate from `4Mb`: unknown unit"),
         (&[&key], "unknown field `verison`"),
+        (
+            &[&fleet],
+            "arm `h2`: `workload.kind = \"fleet\"` needs `fleet`",
+        ),
         (&[&simulated], "run it by `hikyaku lab sim`"),
         (&[&good, "--arms", "h4"], "there is no arm `h4`"),
         (
@@ -67,6 +75,8 @@ fn the_list_names_every_experiment() {
         "version-sweep",
         "conns-rtt",
         "udp-blackhole",
+        "fleet-visit",
+        "fleet-outage",
         "fairness",
         "peers",
     ] {

@@ -7,6 +7,7 @@ mod crowd;
 mod http;
 mod output;
 mod page;
+mod resume;
 mod server;
 
 use clap::Parser;

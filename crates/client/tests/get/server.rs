@@ -19,6 +19,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
+use rustls::version::{TLS12, TLS13};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
@@ -56,6 +58,8 @@ pub(crate) struct Offer {
     /// `None`: nothing listens. `Some(false)`: packets are swallowed.
     pub(crate) http3: Option<bool>,
     pub(crate) tls: bool,
+    /// TLS 1.2 alone over TCP.
+    pub(crate) tls12: bool,
     /// Multipath TCP, which takes plain TCP, too.
     pub(crate) mptcp: bool,
 }
@@ -64,14 +68,57 @@ pub(crate) const ALL: Offer = Offer {
     alpn: &["h2", "http/1.1"],
     http3: Some(true),
     tls: true,
+    tls12: false,
     mptcp: false,
 };
+
+/// The TLS sessions of a server, or of several.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    kept: Arc<ServerSessionMemoryCache>,
+    /// How many clients came with one that is kept.
+    resumed: AtomicU64,
+}
+
+impl Sessions {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            kept: ServerSessionMemoryCache::new(1000),
+            resumed: AtomicU64::new(0),
+        })
+    }
+
+    fn found(&self, session: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let count = u64::from(session.is_some());
+        self.resumed.fetch_add(count, Ordering::Relaxed);
+        session
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.kept.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.found(self.kept.get(key))
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.found(self.kept.take(key))
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
 
 /// A running server; it ends on drop.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: tempfile::NamedTempFile,
     shared: Arc<Shared>,
+    sessions: Arc<Sessions>,
     /// Swallows the packets that are sent to it.
     _blackhole: Option<UdpSocket>,
     _runtime: Runtime,
@@ -88,12 +135,33 @@ struct Shared {
 
 impl Server {
     pub(crate) fn start(offer: Offer) -> Self {
+        Self::at(
+            sockets(Ipv4Addr::LOCALHOST, offer.mptcp),
+            offer,
+            Sessions::new(),
+        )
+    }
+
+    /// Starts two servers that share their sessions, at 127.0.0.1 and 127.0.0.2, on the same port.
+    pub(crate) fn pair(offer: Offer) -> [Self; 2] {
+        for _ in 0..100 {
+            let first = sockets(Ipv4Addr::LOCALHOST, offer.mptcp);
+            let port = first.0.local_addr().unwrap().port();
+            let other = Ipv4Addr::new(127, 0, 0, 2);
+            if let Some(second) = sockets_at((other, port).into(), offer.mptcp) {
+                let sessions = Sessions::new();
+                return [first, second].map(|at| Self::at(at, offer, Arc::clone(&sessions)));
+            }
+        }
+        panic!("no port is free at two addresses");
+    }
+
+    fn at((tcp, udp): (TcpListener, UdpSocket), offer: Offer, sessions: Arc<Sessions>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let (tcp, udp) = sockets(offer.mptcp);
         let address = tcp.local_addr().unwrap();
         let shared = Arc::new(Shared {
             port: address.port(),
@@ -110,12 +178,17 @@ impl Server {
         let config = |alpn: &[&str]| {
             let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
             let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let versions = match offer.tls12 && alpn != ["h3"] {
+                true => &[&TLS12][..],
+                false => &[&TLS12, &TLS13],
+            };
             let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
+                .with_protocol_versions(versions)
                 .unwrap()
                 .with_no_client_auth()
                 .with_single_cert(vec![certified.cert.der().clone()], key.into())
                 .unwrap();
+            tls.session_storage = Arc::<Sessions>::clone(&sessions);
             tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
             tls
         };
@@ -143,6 +216,7 @@ impl Server {
             address,
             certificate,
             shared,
+            sessions,
             _blackhole: blackhole,
             _runtime: runtime,
         }
@@ -171,6 +245,11 @@ impl Server {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
+    /// Returns how many clients have come with a session of this server, or of one that shares it.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.sessions.resumed.load(Ordering::Relaxed)
+    }
+
     /// Returns the requests so far, in the order of arrival, and forgets them.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut self.shared.state.lock().unwrap().seen);
@@ -180,24 +259,24 @@ impl Server {
 }
 
 /// TCP and UDP on the same free port.
-fn sockets(mptcp: bool) -> (TcpListener, UdpSocket) {
-    for _ in 0..100 {
-        let protocol = if mptcp {
-            Protocol::MPTCP
-        } else {
-            Protocol::TCP
-        };
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        socket.bind(&any.into()).unwrap();
-        socket.listen(1024).unwrap();
-        let tcp = TcpListener::from(socket);
-        let udp = UdpSocket::bind(tcp.local_addr().unwrap());
-        if let Ok(udp) = udp {
-            return (tcp, udp);
-        }
-    }
-    panic!("no port is free for TCP and UDP");
+fn sockets(address: Ipv4Addr, mptcp: bool) -> (TcpListener, UdpSocket) {
+    let mut tries = (0..100).filter_map(|_| sockets_at((address, 0).into(), mptcp));
+    tries.next().expect("a port that is free for TCP and UDP")
+}
+
+/// TCP and UDP at an address; `None` if they are taken.
+fn sockets_at(at: SocketAddr, mptcp: bool) -> Option<(TcpListener, UdpSocket)> {
+    let protocol = if mptcp {
+        Protocol::MPTCP
+    } else {
+        Protocol::TCP
+    };
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
+    socket.bind(&at.into()).ok()?;
+    socket.listen(1024).ok()?;
+    let tcp = TcpListener::from(socket);
+    let udp = UdpSocket::bind(tcp.local_addr().unwrap()).ok()?;
+    Some((tcp, udp))
 }
 
 async fn serve_tcp(

@@ -16,7 +16,7 @@ use child::Child;
 /// Arguments of `hikyaku lab shell`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ShellArgs {
-    /// Name of a shipped topology (pair, dumbbell, epe, two-paths), or a TOML file
+    /// Name of a shipped topology (pair, dumbbell, epe, fleet, two-paths), or a TOML file
     pub topology: String,
     /// Node to open the shell in [default: the first]
     #[arg(long, value_name = "NAME")]

@@ -34,6 +34,10 @@ pub const SHIPPED: &[ShippedTopology] = &[
         text: include_str!("../../topologies/epe.toml"),
     },
     ShippedTopology {
+        name: "fleet",
+        text: include_str!("../../topologies/fleet.toml"),
+    },
+    ShippedTopology {
         name: "pair",
         text: include_str!("../../topologies/pair.toml"),
     },

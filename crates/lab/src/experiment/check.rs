@@ -32,6 +32,7 @@ impl Spec {
         self.workload.check()?;
         self.check_crowd()?;
         self.check_paths()?;
+        self.check_fleet()?;
         self.check_arms()?;
         self.check_changes()?;
         // All cells share the link's keys; values of axes have been checked.
@@ -128,16 +129,17 @@ impl Spec {
             return Err("`sessions` must be at least 1".to_owned());
         }
         self.check_crowd_arm(arm)?;
+        self.check_fleet_arm(arm)?;
         if arm.mptcp && self.workload.kind != Kind::Paths {
             return Err("`mptcp` needs `workload.kind = \"paths\"`".to_owned());
         }
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
-            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, false) => {
+            (kind, false) if kind != Kind::Flows => {
                 Err("`flows` need `workload.kind = \"flows\"`".to_owned())
             }
-            (Kind::Flows, false) => self.check_flows(arm),
-            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, true) => Ok(()),
+            (_, false) => self.check_flows(arm),
+            (_, true) => Ok(()),
         }
     }
 
@@ -243,10 +245,10 @@ impl Workload {
     fn check(&self) -> Result<(), Fault> {
         let wrong = |key: &str, why: &str| Err(fault(format!("workload.{key}"), why));
         match self.kind {
-            Kind::Load | Kind::Crowd if self.files.is_empty() => {
+            Kind::Load | Kind::Crowd | Kind::Fleet if self.files.is_empty() => {
                 return wrong("files", "a session needs at least one file");
             }
-            Kind::Load | Kind::Paths if self.duration.is_some() => {
+            Kind::Load | Kind::Paths | Kind::Fleet if self.duration.is_some() => {
                 return wrong(
                     "duration",
                     "is for `kind = \"flows\"`, `\"crowd\"` and `\"control\"`; a session ends with its files",

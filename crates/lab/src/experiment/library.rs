@@ -122,6 +122,14 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/first-sim.toml"),
     ),
     (
+        "fleet-outage",
+        include_str!("../../../../experiments/fleet-outage.toml"),
+    ),
+    (
+        "fleet-visit",
+        include_str!("../../../../experiments/fleet-visit.toml"),
+    ),
+    (
         "floor-cwnd",
         include_str!("../../../../experiments/floor-cwnd.toml"),
     ),

@@ -10,6 +10,7 @@ mod crowd;
 mod data;
 mod error;
 mod files;
+mod fleet;
 mod library;
 mod link;
 mod list;
@@ -35,7 +36,7 @@ pub use record::{
 pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
-    Adjust, AltSvc, Arm, Backend, Borders, Change, Client, ClientKind, Control, Event, File,
-    Filter, Flow, Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip, Spec, Then,
-    Traffic, Training, Transport, Visitors, Workload,
+    Adjust, AltSvc, Arm, Backend, Borders, Change, Client, ClientKind, Control, Edge, Event, Fault,
+    File, Filter, Fleet, Flow, Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip,
+    Spec, Stores, Then, Traffic, Training, Transport, Visitors, Workload,
 };

@@ -98,10 +98,14 @@ impl Spec {
     }
 
     /// Whether no session of an arm affects the next one. A server that chooses or adapts does, and
-    /// so does a returning client. A crowd's sessions have a server and clients of their own each.
+    /// so does a returning client. A crowd's sessions have a server and clients of their own each. Those of
+    /// a fleet share its edges.
     pub fn memoryless(&self, arm: &Arm) -> bool {
         if self.workload.kind == Kind::Crowd {
             return true;
+        }
+        if self.workload.kind == Kind::Fleet {
+            return false;
         }
         let returns = arm.returning.unwrap_or(self.workload.returning);
         !self.learns(arm) && !returns

@@ -10,9 +10,11 @@ use super::axis::Axis;
 use super::quick::Quick;
 
 mod control;
+mod fleet;
 mod paths;
 
 pub use control::{Control, Measure, Routers};
+pub use fleet::{Edge, Fault, Fleet, Stores};
 pub(crate) use paths::PAUSE;
 pub use paths::{Borders, Event, Pattern, Then, Traffic, Training, Visitors};
 
@@ -186,6 +188,9 @@ pub struct Workload {
     pub borders: Borders,
     /// Of [`Kind::Paths`]: clients that visit over and over.
     pub visitors: Option<Visitors>,
+    /// Of [`Kind::Fleet`]: one-way delay of the links to `PoP` 2, beyond that of the links to `PoP` 1.
+    #[serde(default, with = "duration")]
+    pub extra_delay: Duration,
 }
 
 /// The kind of workload.
@@ -203,6 +208,8 @@ pub enum Kind {
     Control,
     /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology `epe`).
     Paths,
+    /// Sessions of one client with the edges of a fleet (topology `fleet`).
+    Fleet,
 }
 
 /// A file of the server.
@@ -296,6 +303,8 @@ pub struct Arm {
     /// Of [`Kind::Paths`]: whether `get --mptcp` is used.
     #[serde(default)]
     pub mptcp: bool,
+    /// Of [`Kind::Fleet`]: what the edges share, and the client's visits.
+    pub fleet: Option<Fleet>,
 }
 
 /// A server's program.

@@ -227,7 +227,7 @@ fn an_unknown_name_is_answered_with_the_shipped_ones() {
     assert_eq!(
         error,
         "reading topology `dumbell`: no file has this name, and the shipped topologies are `dumbbell`, `epe`, \
-         `pair`, `two-paths`"
+         `fleet`, `pair`, `two-paths`"
     );
 }
 

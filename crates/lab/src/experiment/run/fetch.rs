@@ -19,6 +19,9 @@ use hikyaku_emulator::link::Netns;
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Request {
     pub(super) url: String,
+    /// Repeat of the measurement, from 0.
+    #[serde(default)]
+    pub(super) run: u32,
     pub(super) http: Option<String>,
     pub(super) status: Option<u16>,
     pub(super) local: Option<SocketAddr>,

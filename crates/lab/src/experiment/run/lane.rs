@@ -10,6 +10,7 @@ use super::crowd;
 use super::epe::{self, TestBed};
 use super::error::{Attempt, RunError};
 use super::experiment::Experiment;
+use super::fleet;
 use super::flows;
 use super::plan::Job;
 use super::server::{Host, Kind, Server};
@@ -40,6 +41,8 @@ pub(super) struct Lane<'a> {
     pub(super) topology: Topology,
     /// The test bed; the first run that needs it opens it.
     test_bed: Option<TestBed>,
+    /// The network of a fleet; the first run that needs it opens it.
+    fleet: Option<fleet::Bed>,
 }
 
 /// Number of servers kept for later runs.
@@ -57,6 +60,7 @@ impl<'a> Lane<'a> {
             started: 0,
             topology: Topology::create()?,
             test_bed: None,
+            fleet: None,
         })
     }
 
@@ -83,6 +87,7 @@ impl<'a> Lane<'a> {
                 Ok(run.map(|run| vec![run]))
             }
             spec::Kind::Paths => epe::run(self, job, attempt, experiment),
+            spec::Kind::Fleet => fleet::run(self, job, attempt, experiment),
         }
     }
 
@@ -91,13 +96,19 @@ impl<'a> Lane<'a> {
         match &mut self.test_bed {
             Some(bed) => Ok(bed),
             empty => {
-                let directory = self
-                    .shared
-                    .scratch
-                    .join(format!("{}-epe", self.topology.server().name()));
-                fs::create_dir_all(&directory)
-                    .attempt(|| format!("creating {}", directory.display()))?;
+                let directory = directory(self.shared, &self.topology, "epe")?;
                 Ok(empty.insert(TestBed::open(directory, borders)?))
+            }
+        }
+    }
+
+    /// Returns the lane's network of a fleet.
+    pub(super) fn fleet(&mut self) -> Result<&mut fleet::Bed, RunError> {
+        match &mut self.fleet {
+            Some(bed) => Ok(bed),
+            empty => {
+                let directory = directory(self.shared, &self.topology, "fleet")?;
+                Ok(empty.insert(fleet::Bed::open(directory)?))
             }
         }
     }
@@ -167,4 +178,12 @@ impl<'a> Lane<'a> {
     pub(super) fn shared(&self) -> &'a Shared {
         self.shared
     }
+}
+
+/// Makes the directory of a lane's test bed.
+fn directory(shared: &Shared, topology: &Topology, of: &str) -> Result<PathBuf, RunError> {
+    let name = format!("{}-{of}", topology.server().name());
+    let directory = shared.scratch.join(name);
+    fs::create_dir_all(&directory).attempt(|| format!("creating {}", directory.display()))?;
+    Ok(directory)
 }

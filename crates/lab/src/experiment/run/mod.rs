@@ -10,6 +10,7 @@ mod epe;
 mod error;
 mod experiment;
 mod fetch;
+mod fleet;
 mod flows;
 mod get;
 mod lane;

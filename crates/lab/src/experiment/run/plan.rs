@@ -56,6 +56,10 @@ const CLIENT_WEIGHT: f64 = 1.0;
 /// Cost of a Mbit/s over several paths: two emulators, SRv6, and routers between.
 const PATHS_WEIGHT: f64 = 4.0;
 
+/// Time to start a fleet's edges and stores, in seconds, and the load of all of them, in Mbit/s.
+const FLEET_START: f64 = 2.0;
+const FLEET_WEIGHT: f64 = 20.0;
+
 /// Rate of a link without a limit, about the machine's capacity, in Mbit/s.
 const UNLIMITED: f64 = 1000.0;
 
@@ -264,6 +268,14 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
         return Cost {
             weight: (PATHS_WEIGHT * rate).max(MIN_WEIGHT),
             duration: f64::from(sessions) * (start + transfer) + measured,
+        };
+    }
+    if let Some(fleet) = &arm.fleet {
+        let visits = f64::from(sessions) * fleet.visits.len() as f64;
+        let pause = spec.workload.pause.as_secs_f64();
+        return Cost {
+            weight: (rate * transfer / (transfer + pause + 0.05)).max(FLEET_WEIGHT),
+            duration: FLEET_START + visits * (session + pause),
         };
     }
     let weight = (rate * transfer / (transfer + 0.05))

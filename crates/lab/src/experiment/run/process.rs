@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::cpu_wait;
 use super::error::{Attempt, RunError};
@@ -40,6 +43,37 @@ impl Process {
     /// Returns its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
         self.child.try_wait()
+    }
+
+    /// Sends it a signal.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), RunError> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(io::Error::from)
+            .attempt(|| format!("sending a signal to process {}", self.child.id()))
+    }
+
+    /// Kills it, and waits for its end.
+    pub(super) fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Asks it to end, by SIGTERM. Returns whether it has ended within the `limit`.
+    pub(super) fn end(&mut self, limit: Duration) -> Result<bool, RunError> {
+        self.signal(Signal::TERM)?;
+        let began = Instant::now();
+        loop {
+            let ended = self
+                .ended()
+                .attempt(|| "waiting for a program".to_owned())?;
+            if ended.is_some() {
+                return Ok(true);
+            }
+            if began.elapsed() > limit {
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Time that it has waited for a CPU.

@@ -17,6 +17,16 @@ pub(super) const BGPD: &str = "/usr/lib/frr/bgpd";
 /// FRR's daemon that puts routes into the kernel.
 pub(super) const ZEBRA: &str = "/usr/lib/frr/zebra";
 
+/// The program of a fleet's stores.
+pub(super) const REDIS: &str = "redis-server";
+/// The programs that may take its place, and itself.
+const STORES: [&str; 2] = [REDIS, "valkey-server"];
+
+/// Returns the program of stores that is installed.
+pub(super) fn store() -> Option<&'static str> {
+    STORES.into_iter().find(|name| is_program(name.as_ref()))
+}
+
 /// Finds one of the programs of `egress/`. It is beside this one, in `build/` of the sources that
 /// this one was built from, or on the PATH.
 ///
@@ -47,7 +57,11 @@ pub(super) fn not_found(name: &str) -> String {
              build it by `scripts/egress.sh build`"
         );
     }
-    format!("`{name}` is not installed, or not on the PATH")
+    let advice = match name {
+        REDIS => ": install Debian's package redis-server, or Valkey",
+        _ => "",
+    };
+    format!("`{name}` is not installed, or not on the PATH{advice}")
 }
 
 /// Returns the first of these programs that is not installed.

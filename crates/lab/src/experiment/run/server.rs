@@ -93,9 +93,12 @@ pub(super) struct Server {
 /// Time that a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// Time that a server may take to end.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
 /// Admin address of a server that learns. Each lane has a loopback interface of its own, and one
 /// such server at a time.
-const ADMIN: &str = "127.0.0.1:8440";
+pub(super) const ADMIN: &str = "127.0.0.1:8440";
 
 /// Offset from a proxy's port to that of the server behind it.
 const ORIGIN: u16 = 10_000;
@@ -249,6 +252,14 @@ impl Server {
     pub(super) fn used(&self) -> Duration {
         let origin = self.origin.as_ref().map(Process::used);
         self.process.used() + origin.unwrap_or_default()
+    }
+
+    /// Ends it as an operator does, and waits for its end.
+    pub(super) fn end(&mut self) -> Result<(), RunError> {
+        match self.process.end(END_LIMIT)? {
+            true => Ok(()),
+            false => Err(self.error(format!("did not end within {END_LIMIT:?}"))),
+        }
     }
 
     fn error(&self, what: String) -> RunError {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser, control, epe, programs};
+use super::{RunArgs, RunError, browser, control, epe, fleet, programs};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
@@ -94,7 +94,8 @@ fn missing(spec: &Spec, arm: &Arm) -> Option<&'static str> {
     let mut needed = arm.server.program().into_iter().chain(browser);
     let missing = needed.find(|program| !is_program(program.as_ref()));
     let missing = missing.or_else(|| control::missing(spec, arm));
-    missing.or_else(|| epe::missing(spec))
+    let missing = missing.or_else(|| epe::missing(spec));
+    missing.or_else(|| fleet::missing(arm))
 }
 
 /// Returns the names of the arms to run, and those left out with their reasons. `wanted` has the
@@ -205,6 +206,11 @@ mod tests {
         assert_eq!(names, all[1..]);
         assert!(
             left_out[0].contains("`gobgpd` is not installed"),
+            "{left_out:?}"
+        );
+        let (_, left_out) = arms_of(&[], programs::REDIS, &all[..1]).unwrap();
+        assert!(
+            left_out[0].contains("install Debian's package redis-server"),
             "{left_out:?}"
         );
         for (wanted, program, of, why) in [

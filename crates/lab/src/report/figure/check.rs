@@ -22,7 +22,7 @@ const REGRET: [&str; 5] = [
 ];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
-const RATIO: [&str; 1] = ["ratio_least"];
+const RATIO: [&str; 2] = ["ratio_least", "ratio_most"];
 const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {

@@ -41,6 +41,7 @@ fn every_kind_is_read() {
         "kind = 'table'\ntitle = 't'\nshare = { label = 'http', value = '3' }\ngoal = { load_ms = '<= 2s' }",
         "kind = 'choice'\ntitle = 't'\nadaptive = ['adaptive']\ngoal = { excess_worst = '<= 2%' }",
         "kind = 'sessions'\ntitle = 't'\nadaptive = ['adaptive']\nfixed = ['h2']\ngoal.until_worst = '<= 2'",
+        "kind = 'ratio'\ntitle = 't'\nof = ['h2']\ngoal = { ratio_least = '>= 95%', ratio_most = '<= 103%' }",
         "kind = 'regret'\ntitle = 't'\nadaptive = ['adaptive']\nacross = 'rate'\ngoal = { regret_p95 = '<= 10%' }",
     ];
     for case in cases {

@@ -75,10 +75,14 @@ pub(super) fn draw(view: &View, ratio: &Ratio, section: &mut Section) {
         folded: false,
     }));
     // With several goals, none is for one cell alone.
-    for bound in view.common.goal.values() {
-        let least = ratios.iter().copied().min_by(Value::rank_cmp);
-        let what = format!("{}, of {}, least", view.metric.label, ratio.of.join(" + "));
-        section.goals.push(Goal::of(what, bound, least));
+    for (name, bound) in &view.common.goal {
+        let all = ratios.iter().copied();
+        let (word, result) = match name.as_str() {
+            "ratio_most" => ("most", all.max_by(Value::rank_cmp)),
+            _ => ("least", all.min_by(Value::rank_cmp)),
+        };
+        let what = format!("{}, of {}, {word}", view.metric.label, ratio.of.join(" + "));
+        section.goals.push(Goal::of(what, bound, result));
     }
 }
 

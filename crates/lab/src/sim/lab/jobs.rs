@@ -75,7 +75,7 @@ impl Job {
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
             // `plan::check` rejects all but single downloads before.
-            Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control => {
+            Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control | Kind::Fleet => {
                 measured::download(&self.scenario, &outcome, spec.workload.series)
             }
             Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),

@@ -17,6 +17,7 @@ const RAPID: &str = "simulation.rapid_start";
 
 const CROWD: &str = "only flows that share a link are simulated, no crowd";
 const CONTROL: &str = "routers are programs, which are not simulated";
+const FLEET: &str = "a fleet is made of programs, which are not simulated";
 const PATHS: &str = "one link is simulated, not the test bed of several paths";
 
 /// Checks whether an arm can be simulated.
@@ -30,6 +31,9 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     }
     if spec.workload.kind == Kind::Paths {
         return Err(PATHS.to_owned());
+    }
+    if spec.workload.kind == Kind::Fleet {
+        return Err(FLEET.to_owned());
     }
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
@@ -87,6 +91,7 @@ pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result
         Kind::Crowd => return Err(CROWD.to_owned()),
         Kind::Control => return Err(CONTROL.to_owned()),
         Kind::Paths => return Err(PATHS.to_owned()),
+        Kind::Fleet => return Err(FLEET.to_owned()),
     };
     Ok(Scenario {
         up,
