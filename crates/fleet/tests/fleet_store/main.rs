@@ -6,12 +6,13 @@ mod faults;
 mod kinds;
 mod members;
 mod purges;
+mod registers;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hikyaku_fleet::{Change, Field, Fleet, FleetConfig, Host, Identity, Key, Missed};
+use hikyaku_fleet::{Change, Field, Fleet, FleetConfig, Host, Identity, Key, Missed, Registers};
 use hikyaku_testkit::PATIENCE;
 
 /// The knowledge of an edge, in place of its table of clients.
@@ -50,9 +51,16 @@ impl Host for Table {
 pub(crate) struct Edge {
     pub(crate) fleet: Fleet,
     table: Arc<Table>,
+    pub(crate) registers: Arc<Registers>,
 }
 
 impl Edge {
+    /// An edge of this name, which has registers before it begins.
+    pub(crate) fn holding(name: &str, url: &str, registers: Registers) -> Self {
+        let text = format!("store = \"{url}\"\nname = \"{name}\"\n");
+        Self::begun(toml::from_str(&text).unwrap(), registers)
+    }
+
     /// An edge of this name, with more keys of its configuration.
     pub(crate) fn start(name: &str, url: &str, more: &str) -> Self {
         let text = format!("store = \"{url}\"\nname = \"{name}\"\n{more}");
@@ -60,14 +68,23 @@ impl Edge {
     }
 
     pub(crate) fn configured(config: FleetConfig) -> Self {
+        Self::begun(config, Registers::default())
+    }
+
+    fn begun(config: FleetConfig, registers: Registers) -> Self {
         let table = Arc::new(Table::default());
         let identity = Identity {
             version: "0.1.0".to_owned(),
             config: "c0ffee".to_owned(),
         };
         let host: Arc<Table> = Arc::clone(&table);
-        let fleet = Fleet::start(config, identity, host).unwrap();
-        Self { fleet, table }
+        let registers = Arc::new(registers);
+        let fleet = Fleet::start(config, identity, host, Arc::clone(&registers)).unwrap();
+        Self {
+            fleet,
+            table,
+            registers,
+        }
     }
 
     /// Notes something to be shared of a prefix.
