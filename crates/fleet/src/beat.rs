@@ -137,7 +137,7 @@ impl Pulse {
             skew_ms: shared.skew_ms(),
             lag_ms: shared.lag_ms(),
             at_ms: shared.store_ms(),
-            seen: shared.registers.seen(),
+            seen: shared.board.seen(),
         };
         let text = serde_json::to_string(&beat).unwrap_or_default();
         let mut set = cmd("HSET");

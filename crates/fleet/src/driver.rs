@@ -8,12 +8,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::beat::{Contents, Pulse};
+use crate::board::Sync;
 use crate::clock;
 use crate::connect;
 use crate::fault::Fault;
 use crate::link::Link;
 use crate::purges::Purges;
-use crate::registers::Sync;
 use crate::shared::{Host, Shared};
 use crate::writer::Writer;
 
@@ -95,7 +95,7 @@ impl Driver {
     async fn due(&self) {
         tokio::select! {
             () = sleep(interval()) => {}
-            () = self.shared.registers.wake.notified() => {}
+            () = self.shared.board.wake.notified() => {}
         }
     }
 

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::beat::Pulse;
+use crate::board::{Board, Sync, Topic};
 use crate::config::FleetConfig;
 use crate::driver::Driver;
 use crate::fault::{Fault, FaultKind};
@@ -18,7 +19,6 @@ use crate::key::Key;
 use crate::lease::{self, Lease};
 use crate::purges::{self, Purges};
 use crate::reader::{self, Ask, Missed};
-use crate::registers::{Registers, Sync, Topic};
 use crate::shared::{Host, Shared};
 use crate::status::Status;
 use crate::writer::Writer;
@@ -48,7 +48,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Begins to look for the store, in tasks of their own, and returns at once. Needs a tokio runtime. The
-    /// `registers` are brought together with the store's for as long as this lives.
+    /// contents of `board` and those of the store are brought together for as long as this lives.
     ///
     /// # Errors
     /// If the configuration has faults, names no store, or no name of this edge is found.
@@ -56,7 +56,7 @@ impl Fleet {
         config: FleetConfig,
         identity: Identity,
         host: Arc<dyn Host>,
-        registers: Arc<Registers>,
+        board: Arc<Board>,
     ) -> Result<Self, StartError> {
         if let Some(fault) = config.faults().into_iter().next() {
             return Err(StartError(fault));
@@ -65,7 +65,7 @@ impl Fleet {
             return Err(StartError("`fleet.store` names no store".to_owned()));
         }
         let name = config.edge_name().map_err(StartError)?;
-        let shared = Arc::new(Shared::new(config, name, identity.config, registers));
+        let shared = Arc::new(Shared::new(config, name, identity.config, board));
         let stop = CancellationToken::new();
         let (asks, queue) = mpsc::channel(reader::QUEUE);
         let driver = Driver {
@@ -115,7 +115,7 @@ impl Fleet {
         }
     }
 
-    /// Brings the registers together with the store's now. Returns whether that was done: it is not while the
+    /// Brings the board's contents and the store's together now. Returns whether that was done: it is not while the
     /// store can't be used, nor when it takes longer than `patience`.
     pub async fn sync(&self, patience: Duration) -> bool {
         let shared = &self.shared;
@@ -124,12 +124,12 @@ impl Fleet {
         }
         let mut done = shared.done.subscribe();
         let begun = shared.begun.load(Ordering::SeqCst);
-        shared.registers.wake.notify_one();
+        shared.board.wake.notify_one();
         let is_done = done.wait_for(|number| *number > begun);
         matches!(timeout(patience, is_done).await, Ok(Ok(_)))
     }
 
-    /// Takes or renews the lease of a register for so long. One edge has it at a time, unless the store loses
+    /// Takes or renews the lease of a content for so long. One edge has it at a time, unless the store loses
     /// its memory.
     pub async fn lease(&self, topic: Topic, name: &str, time: Duration) -> Lease {
         match self.shared.link() {
@@ -146,9 +146,9 @@ impl Fleet {
     }
 
     /// Whether all other members that are heard of, and that answer authorities, have this edge's content of a
-    /// register of [`Topic::Challenge`].
+    /// name of [`Topic::Challenge`].
     pub fn is_acknowledged(&self, name: &str) -> bool {
-        let revision = self.shared.registers.revision(Topic::Challenge, name);
+        let revision = self.shared.board.revision(Topic::Challenge, name);
         revision.is_some_and(|revision| {
             self.shared.saw(|seen| {
                 let mut others = seen.acknowledged.iter();

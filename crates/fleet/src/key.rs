@@ -22,9 +22,9 @@ pub(crate) enum Kind {
     Route,
     /// Purges of caches, a stream.
     Purge,
-    /// A register's content, sealed.
+    /// Something that the whole fleet has in common, sealed.
     Shared,
-    /// The revisions of a topic's registers, a field each.
+    /// The revisions of a topic's contents, a field each.
     Revision,
     /// The edge that does something for all others now.
     Lease,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
+use crate::board::Topic;
 use crate::key::{Key, Kind};
 use crate::link::{Link, bytes};
-use crate::registers::Topic;
 use crate::shared::{Shared, millis};
 
 /// The outcome of asking for a lease.

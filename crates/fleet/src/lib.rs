@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod beat;
+mod board;
 mod breaker;
 mod clock;
 mod config;
@@ -16,13 +17,13 @@ mod link;
 mod member;
 mod purges;
 mod reader;
-mod registers;
 mod seal;
 mod shared;
 mod status;
 mod store_url;
 mod writer;
 
+pub use board::{Board, Content, Entry, Topic, Wanted};
 pub use breaker::{Breaker, Phase};
 pub use config::FleetConfig;
 pub use fault::{Fault, FaultKind};
@@ -32,7 +33,6 @@ pub use key::Key;
 pub use lease::Lease;
 pub use member::Member;
 pub use reader::Missed;
-pub use registers::{Content, Entry, Registers, Topic, Wanted};
 pub use shared::Host;
 pub use status::{Counts, Status};
 pub use store_url::{ParseStoreUrlError, StoreUrl};

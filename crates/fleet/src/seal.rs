@@ -1,4 +1,4 @@
-//! Sealed contents of registers: encrypted and authenticated under keys that only the edges have.
+//! Sealed contents: encrypted and authenticated under keys that only the edges have.
 //!
 //! A version (1 byte), a random nonce (12 bytes), then AES-256-GCM of the content with its tag. The fleet's
 //! prefix, the topic and the name are authenticated, so that no value can be moved to another place. The keys
@@ -10,7 +10,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
-use crate::registers::Content;
+use crate::board::Content;
 
 /// Longest content, in bytes.
 pub(crate) const MAX_CONTENT: usize = 64 * 1024;
@@ -142,7 +142,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{MAX_CONTENT, Place, Sealer};
-    use crate::registers::Content;
+    use crate::board::Content;
 
     const PLACE: Place<'_> = Place {
         prefix: "f",

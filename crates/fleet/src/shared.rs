@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
+use crate::board::Board;
 use crate::breaker::{Breaker, Phase};
 use crate::clock;
 use crate::config::FleetConfig;
 use crate::fault::{Fault, FaultKind};
 use crate::link::Link;
 use crate::member::{self, Member};
-use crate::registers::Registers;
 use crate::status::{Counters, Status, add};
 use crate::writer::Change;
 
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     /// The store, for messages.
     pub(crate) place: String,
     pub(crate) counters: Counters,
-    pub(crate) registers: Arc<Registers>,
+    pub(crate) board: Arc<Board>,
     /// By which the store tells this process from others that lease something.
     pub(crate) token: String,
     /// Turns that have begun.
@@ -94,13 +94,13 @@ impl Shared {
         config: FleetConfig,
         name: String,
         config_digest: String,
-        registers: Arc<Registers>,
+        board: Arc<Board>,
     ) -> Self {
         Self {
             token: format!("{name} {:016x}", clock::random()),
             begun: AtomicU64::new(0),
             done: watch::channel(0).0,
-            registers,
+            board,
             place: config.place(),
             config,
             name,
@@ -307,7 +307,7 @@ impl Shared {
             skew_ms: self.skew_ms(),
             answer_us: u64::try_from(seen.answer.as_micros()).unwrap_or(u64::MAX),
             counts: self.counters.now(),
-            registers: self.registers.entries(),
+            contents: self.board.entries(),
             members: match seen.members {
                 Some((members, read)) => member::aged(members, read.elapsed()),
                 None => Vec::new(),

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::board::Entry;
 use crate::member::Member;
-use crate::registers::Entry;
 
 /// The state of this edge's part in a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +36,9 @@ pub struct Status {
     pub answer_us: u64,
     /// Numbers since the start.
     pub counts: Counts,
-    /// The registers whose content this edge holds. None of them shows a secret.
+    /// What the whole fleet has in common, as far as this edge holds it. None of it shows a secret.
     #[serde(default)]
-    pub registers: Vec<Entry>,
+    pub contents: Vec<Entry>,
     /// The fleet's members, by name.
     pub members: Vec<Member>,
 }
@@ -68,13 +68,13 @@ pub struct Counts {
     pub emptied: u64,
     /// Purges of other edges that were applied.
     pub purges: u64,
-    /// Contents of registers that were written.
+    /// Contents that were written.
     #[serde(default)]
-    pub registers_written: u64,
-    /// Values of registers that no secret of the key file opened.
+    pub contents_written: u64,
+    /// Contents in the store that no secret of the key file opened.
     #[serde(default)]
     pub unsealed: u64,
-    /// Values of registers that were older than the content that this edge holds, or void.
+    /// Contents in the store that were older than the content that this edge holds, or void.
     #[serde(default)]
     pub older: u64,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) emptied: AtomicU64,
     pub(crate) purges: AtomicU64,
-    pub(crate) registers_written: AtomicU64,
+    pub(crate) contents_written: AtomicU64,
     pub(crate) unsealed: AtomicU64,
     pub(crate) older: AtomicU64,
 }
@@ -118,7 +118,7 @@ impl Counters {
             connections: of(&self.connections),
             emptied: of(&self.emptied),
             purges: of(&self.purges),
-            registers_written: of(&self.registers_written),
+            contents_written: of(&self.contents_written),
             unsealed: of(&self.unsealed),
             older: of(&self.older),
         }

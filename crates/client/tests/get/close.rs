@@ -18,7 +18,10 @@ fn lossy(server: SocketAddr) -> u16 {
     let back = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     back.connect(server).unwrap();
     let port = front.local_addr().unwrap().port();
-    let (client, answered) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::<Instant>::new()));
+    let (client, answered) = (
+        Arc::new(OnceLock::new()),
+        Arc::new(OnceLock::<Instant>::new()),
+    );
     let (to_client, from_server) = (front.clone(), back.clone());
     let (its, ended) = (client.clone(), answered.clone());
     thread::spawn(move || {
@@ -61,7 +64,10 @@ fn a_lost_close_is_sent_again() {
     // The server's idle timeout is longer.
     let began = Instant::now();
     while server.ended() == 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "no close arrives");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "no close arrives"
+        );
         thread::sleep(Duration::from_millis(5));
     }
 }

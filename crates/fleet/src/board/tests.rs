@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Content, MAX_AHEAD, Registers, Topic, Wanted, now};
+use super::{Board, Content, MAX_AHEAD, Topic, Wanted, now};
 
 fn content(stamp: u64, bytes: &[u8]) -> Content {
     Content {
@@ -11,11 +11,11 @@ fn content(stamp: u64, bytes: &[u8]) -> Content {
     }
 }
 
-fn holding(names: &[&str]) -> Registers {
-    let registers = Registers::default();
+fn holding(names: &[&str]) -> Board {
+    let board = Board::default();
     let names: BTreeSet<_> = names.iter().map(|&name| name.to_owned()).collect();
-    registers.want(Topic::Certificate, Some(Wanted::Named(names)));
-    registers
+    board.want(Topic::Certificate, Some(Wanted::Named(names)));
+    board
 }
 
 #[test]
@@ -42,40 +42,40 @@ fn the_newest_content_stands() {
         ("a long one", content(6, &vec![0; 70_000]), false),
     ];
     for (name, next, stands) in cases {
-        let registers = holding(&["a"]);
+        let board = holding(&["a"]);
         let first = content(5, b"m");
-        assert!(registers.put(Topic::Certificate, "a", first.clone()));
-        let put = registers.put(Topic::Certificate, "a", next.clone());
+        assert!(board.put(Topic::Certificate, "a", first.clone()));
+        let put = board.put(Topic::Certificate, "a", next.clone());
         assert_eq!(put, stands, "{name}");
-        let held = registers.get(Topic::Certificate, "a");
+        let held = board.get(Topic::Certificate, "a");
         assert_eq!(held, Some(if stands { next } else { first }), "{name}");
     }
 }
 
 #[test]
 fn only_what_is_wanted_is_held() {
-    let registers = holding(&["a"]);
-    assert!(!registers.put(Topic::Certificate, "b", content(1, b"x")));
-    assert!(!registers.put(Topic::Tickets, "a", content(1, b"x")));
-    assert!(registers.put(Topic::Certificate, "a", content(1, b"x")));
-    registers.want(Topic::Certificate, Some(Wanted::All));
-    assert!(registers.put(Topic::Certificate, "b", content(1, b"x")));
-    assert!(!registers.put(Topic::Certificate, "no name", content(1, b"x")));
-    assert_eq!(registers.all(Topic::Certificate).len(), 2);
-    registers.want(Topic::Certificate, None);
-    assert_eq!(registers.all(Topic::Certificate), []);
+    let board = holding(&["a"]);
+    assert!(!board.put(Topic::Certificate, "b", content(1, b"x")));
+    assert!(!board.put(Topic::Tickets, "a", content(1, b"x")));
+    assert!(board.put(Topic::Certificate, "a", content(1, b"x")));
+    board.want(Topic::Certificate, Some(Wanted::All));
+    assert!(board.put(Topic::Certificate, "b", content(1, b"x")));
+    assert!(!board.put(Topic::Certificate, "no name", content(1, b"x")));
+    assert_eq!(board.all(Topic::Certificate).len(), 2);
+    board.want(Topic::Certificate, None);
+    assert_eq!(board.all(Topic::Certificate), []);
 }
 
 #[test]
 fn nothing_shows_a_content() {
-    let registers = holding(&["a"]);
-    registers.set_secrets(&[[7; 32]]);
+    let board = holding(&["a"]);
+    board.set_secrets(&[[7; 32]]);
     let secret = b"PRIVATE KEY";
-    registers.put(Topic::Certificate, "a", content(1, secret));
-    let entries = registers.entries();
+    board.put(Topic::Certificate, "a", content(1, secret));
+    let entries = board.entries();
     let shown = [
-        format!("{registers:?}"),
-        format!("{:?}", registers.get(Topic::Certificate, "a")),
+        format!("{board:?}"),
+        format!("{:?}", board.get(Topic::Certificate, "a")),
         serde_json::to_string(&entries).expect("JSON"),
     ];
     for shown in shown {
@@ -88,23 +88,23 @@ fn nothing_shows_a_content() {
 
 #[test]
 fn secrets_that_change_have_all_written_again() {
-    let registers = holding(&["a"]);
-    registers.put(Topic::Certificate, "a", content(1, b"x"));
+    let board = holding(&["a"]);
+    board.put(Topic::Certificate, "a", content(1, b"x"));
     let is_unwritten = || {
-        let inner = registers.inner.lock();
+        let inner = board.inner.lock();
         inner.held.values().all(|held| held.is_unwritten)
     };
     let written = || {
-        let mut inner = registers.inner.lock();
+        let mut inner = board.inner.lock();
         inner
             .held
             .values_mut()
             .for_each(|held| held.is_unwritten = false);
     };
     written();
-    registers.set_secrets(&[[1; 32]]);
+    board.set_secrets(&[[1; 32]]);
     assert!(is_unwritten());
     written();
-    registers.set_secrets(&[[1; 32]]);
+    board.set_secrets(&[[1; 32]]);
     assert!(!is_unwritten(), "the same secrets");
 }

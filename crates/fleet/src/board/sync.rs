@@ -1,11 +1,11 @@
-//! Brings the registers of an edge and those of the store together.
+//! Brings the contents of an edge and those of the store together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use redis::{Cmd, Value, cmd};
 
-use super::{Held, Id, Inner, MAX_REGISTERS, Outcome, Topic, now};
+use super::{Held, Id, Inner, MAX_CONTENTS, Outcome, Topic, now};
 use crate::breaker::Breaker;
 use crate::clock;
 use crate::fault::{Fault, FaultKind, server_error};
@@ -29,7 +29,7 @@ pub(crate) struct Sync {
     has_warned: (bool, bool),
 }
 
-/// The revisions of a store's registers, by topic and name.
+/// The revisions of a store's contents, by topic and name.
 type Index = BTreeMap<Id, Vec<u8>>;
 
 impl Sync {
@@ -55,18 +55,18 @@ impl Sync {
         shared: &Shared,
         link: &Link,
     ) -> Result<Option<Fault>, Fault> {
-        let registers = &*shared.registers;
-        let Some(sealer) = registers.sealer() else {
+        let board = &*shared.board;
+        let Some(sealer) = board.sealer() else {
             return Ok(None);
         };
-        let topics: Vec<Topic> = registers.inner.lock().wanted.keys().copied().collect();
+        let topics: Vec<Topic> = board.inner.lock().wanted.keys().copied().collect();
         if topics.is_empty() {
             return Ok(None);
         }
         let index = index(shared, link, &topics).await?;
         self.looked.retain(|id, _| index.contains_key(id));
         self.read(shared, link, &sealer, &index).await?;
-        registers.inner.lock().missing(&index);
+        board.inner.lock().missing(&index);
         if !self.breaker.allows(Instant::now()) {
             return Ok(None);
         }
@@ -93,7 +93,7 @@ impl Sync {
         sealer: &Sealer,
         index: &Index,
     ) -> Result<(), Fault> {
-        let registers = &*shared.registers;
+        let board = &*shared.board;
         let is_new = |(id, revision): &(&Id, &Vec<u8>)| self.looked.get(*id) != Some(*revision);
         let new: Vec<_> = index.iter().filter(is_new).collect();
         let mut changes = false;
@@ -107,9 +107,9 @@ impl Sync {
             }
         }
         if changes {
-            registers.changes.send_modify(|number| *number += 1);
+            board.changes.send_modify(|number| *number += 1);
             // The others are told soon that this edge has it.
-            registers.wake.notify_one();
+            board.wake.notify_one();
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Sync {
         revision: &[u8],
         value: Option<&[u8]>,
     ) -> bool {
-        let mut inner = shared.registers.inner.lock();
+        let mut inner = shared.board.inner.lock();
         let Some(value) = value else {
             // The index alone is left of it.
             match inner.held.get_mut(id) {
@@ -180,7 +180,7 @@ impl Sync {
 
     /// Writes what is new here, and removes what is to go.
     async fn write(&mut self, shared: &Shared, link: &Link, sealer: &Sealer) -> Result<(), Fault> {
-        let (unwritten, removed) = shared.registers.inner.lock().due();
+        let (unwritten, removed) = shared.board.inner.lock().due();
         for batch in unwritten.chunks(BATCH) {
             let sealed = batch.iter().filter_map(|(id, content)| {
                 let (value, revision) = sealer.seal(place(shared, id), content)?;
@@ -196,9 +196,9 @@ impl Sync {
                 .iter()
                 .map(|(id, _, _, revision)| index_of(shared, id, revision));
             run(shared, link, revisions.collect()).await?;
-            let mut inner = shared.registers.inner.lock();
+            let mut inner = shared.board.inner.lock();
             for (id, content, _, revision) in sealed {
-                add(&shared.counters.registers_written, 1);
+                add(&shared.counters.contents_written, 1);
                 self.looked
                     .insert(id.clone(), revision.clone().into_bytes());
                 if let Some(held) = inner.held.get_mut(id)
@@ -212,7 +212,7 @@ impl Sync {
         for batch in removed.chunks(BATCH) {
             let removals = batch.iter().map(|id| removal(shared, id));
             run(shared, link, removals.flatten().collect()).await?;
-            let mut inner = shared.registers.inner.lock();
+            let mut inner = shared.board.inner.lock();
             for id in batch {
                 inner.removed.remove(id);
                 self.looked.remove(id);
@@ -246,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// The contents to be written, and the registers to be removed.
+    /// The contents to be written, and those to be removed.
     fn due(&self) -> (Vec<(Id, super::Content)>, Vec<Id>) {
         let held = self.held.iter().filter(|(_, held)| held.is_unwritten);
         let unwritten = held.map(|(id, held)| (id.clone(), held.content.clone()));
@@ -262,7 +262,7 @@ fn place<'a>(shared: &'a Shared, id: &'a Id) -> Place<'a> {
     }
 }
 
-/// The revisions of all wanted registers.
+/// The revisions of all wanted contents.
 async fn index(shared: &Shared, link: &Link, topics: &[Topic]) -> Result<Index, Fault> {
     let reads = topics.iter().map(|topic| {
         let mut read = cmd("HGETALL");
@@ -270,7 +270,7 @@ async fn index(shared: &Shared, link: &Link, topics: &[Topic]) -> Result<Index, 
         vec![read]
     });
     let answers = run(shared, link, reads.collect()).await?;
-    let inner = shared.registers.inner.lock();
+    let inner = shared.board.inner.lock();
     let mut index = Index::new();
     for (topic, answer) in topics.iter().zip(&answers) {
         let fields = answer.first().map(pairs).unwrap_or_default();
@@ -283,7 +283,7 @@ async fn index(shared: &Shared, link: &Link, topics: &[Topic]) -> Result<Index, 
             let is_revision = revision.len() <= MAX_REVISION;
             (is_wanted && is_revision).then(|| ((*topic, name.to_owned()), revision.to_vec()))
         });
-        index.extend(named.take(MAX_REGISTERS));
+        index.extend(named.take(MAX_CONTENTS));
     }
     Ok(index)
 }
@@ -316,7 +316,7 @@ fn set(shared: &Shared, id: &Id, value: &[u8], until: u64) -> Cmd {
     set
 }
 
-/// Sets a register's revision, by which others see that there is something to read.
+/// Sets a content's revision, by which others see that there is something to read.
 fn index_of(shared: &Shared, id: &Id, revision: &str) -> Vec<Cmd> {
     let key = revisions(shared, id.0);
     let mut set = cmd("HSET");
@@ -324,7 +324,7 @@ fn index_of(shared: &Shared, id: &Id, revision: &str) -> Vec<Cmd> {
     vec![set]
 }
 
-/// Removes a register, without a command that no other use needs.
+/// Removes a content, without a command that no other use needs.
 fn removal(shared: &Shared, id: &Id) -> [Vec<Cmd>; 2] {
     let mut forget = cmd("HDEL");
     forget.arg(revisions(shared, id.0)).arg(&id.1);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hikyaku_fleet::{Content, Lease, Registers, Topic, Wanted};
+use hikyaku_fleet::{Board, Content, Lease, Topic, Wanted};
 use hikyaku_testkit::store::Store;
 
 use super::{Edge, eventually};
@@ -12,13 +12,13 @@ const VALUE: &str = "hikyaku:1:shared:{certificate/site}";
 const INDEX: &str = "hikyaku:1:revision:{certificate}";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn registers(secret: u8) -> Registers {
-    let registers = Registers::default();
-    registers.set_secrets(&[[secret; 32]]);
+fn holding(secret: u8) -> Board {
+    let board = Board::default();
+    board.set_secrets(&[[secret; 32]]);
     for topic in Topic::ALL {
-        registers.want(topic, Some(Wanted::All));
+        board.want(topic, Some(Wanted::All));
     }
-    registers
+    board
 }
 
 fn content(stamp: u64, bytes: &str) -> Content {
@@ -35,7 +35,7 @@ fn content(stamp: u64, bytes: &str) -> Content {
 /// Waits until an edge holds a content.
 async fn has(edge: &Edge, bytes: &str) {
     eventually(&format!("the content `{bytes}`"), || {
-        let held = edge.registers.get(TOPIC, "site")?;
+        let held = edge.board.get(TOPIC, "site")?;
         (held.bytes == bytes.as_bytes()).then_some(())
     })
     .await;
@@ -46,9 +46,9 @@ async fn what_one_puts_the_others_hold_and_the_store_does_not_know() {
     let Some(store) = Store::start("what_one_puts_the_others_hold", &[]) else {
         return;
     };
-    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), registers(1)));
+    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), holding(1)));
     a.is_up().await;
-    a.registers.put(TOPIC, "site", content(1, "PRIVATE"));
+    a.board.put(TOPIC, "site", content(1, "PRIVATE"));
     assert!(a.fleet.sync(PATIENCE).await);
     has(&b, "PRIVATE").await;
     let raw = store.run(&["--no-raw", "GET", VALUE]);
@@ -59,15 +59,15 @@ async fn what_one_puts_the_others_hold_and_the_store_does_not_know() {
     let lives: u64 = store.run(&["TTL", VALUE]).parse().unwrap();
     assert!((3000..=3600).contains(&lives), "{lives}");
     // One that comes later has it after its first look.
-    let late = Edge::holding("late", &store.url(), registers(1));
+    let late = Edge::holding("late", &store.url(), holding(1));
     late.is_up().await;
     has(&late, "PRIVATE").await;
     let status = serde_json::to_string(&late.fleet.status()).unwrap();
     assert!(status.contains("site.example") && !status.contains("PRIVATE"));
     // A stranger reads nothing, and his own is ignored.
-    let stranger = Edge::holding("stranger", &store.url(), registers(2));
+    let stranger = Edge::holding("stranger", &store.url(), holding(2));
     stranger.is_up().await;
-    assert_eq!(stranger.registers.get(TOPIC, "site"), None);
+    assert_eq!(stranger.board.get(TOPIC, "site"), None);
     assert!(stranger.fleet.status().counts.unsealed >= 1);
 }
 
@@ -76,10 +76,10 @@ async fn an_old_value_that_is_put_back_does_not_stand() {
     let Some(store) = Store::start("an_old_value_that_is_put_back", &[]) else {
         return;
     };
-    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), registers(1)));
+    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), holding(1)));
     a.is_up().await;
     b.is_up().await;
-    a.registers.put(TOPIC, "site", content(1, "old"));
+    a.board.put(TOPIC, "site", content(1, "old"));
     has(&b, "old").await;
     // By the store itself, since its bytes are no text.
     store.run(&[
@@ -88,7 +88,7 @@ async fn an_old_value_that_is_put_back_does_not_stand() {
         "1",
         VALUE,
     ]);
-    b.registers.put(TOPIC, "site", content(2, "new"));
+    b.board.put(TOPIC, "site", content(2, "new"));
     has(&a, "new").await;
     let back = "redis.call('SET', KEYS[1], redis.call('GET', 'kept')); \
                 redis.call('HSET', KEYS[2], 'site', 'ffff')";
@@ -101,18 +101,18 @@ async fn an_old_value_that_is_put_back_does_not_stand() {
     has(&a, "new").await;
     has(&b, "new").await;
     // It is written again, so that an edge without any memory gets the new one.
-    let late = Edge::holding("late", &store.url(), registers(1));
+    let late = Edge::holding("late", &store.url(), holding(1));
     has(&late, "new").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_lost_its_memory_or_holds_nonsense_gets_it_again() {
-    let Some(store) = Store::start("a_store_gets_registers_again", &[]) else {
+    let Some(store) = Store::start("a_store_gets_contents_again", &[]) else {
         return;
     };
-    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), registers(1)));
+    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), holding(1)));
     a.is_up().await;
-    a.registers.put(TOPIC, "site", content(1, "kept"));
+    a.board.put(TOPIC, "site", content(1, "kept"));
     has(&b, "kept").await;
     store.run(&["FLUSHALL"]);
     eventually("it is written again", || {
@@ -126,7 +126,7 @@ async fn a_store_that_lost_its_memory_or_holds_nonsense_gets_it_again() {
         (unsealed(&a) + unsealed(&b) > 0).then_some(())
     })
     .await;
-    let late = Edge::holding("late", &store.url(), registers(1));
+    let late = Edge::holding("late", &store.url(), holding(1));
     has(&late, "kept").await;
     store.run(&["DEL", INDEX]);
     store.run(&["SET", INDEX, "no hash"]);
@@ -139,7 +139,7 @@ async fn one_has_a_lease_until_it_ends_or_is_given_back() {
     let Some(mut store) = Store::start("one_has_a_lease", &[]) else {
         return;
     };
-    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), registers(1)));
+    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), holding(1)));
     a.is_up().await;
     b.is_up().await;
     let long = Duration::from_secs(600);
@@ -169,7 +169,7 @@ async fn an_answer_is_acknowledged_by_all_that_answer_and_taken_back() {
     let Some(store) = Store::start("an_answer_is_acknowledged", &[]) else {
         return;
     };
-    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), registers(1)));
+    let [a, b] = ["a", "b"].map(|name| Edge::holding(name, &store.url(), holding(1)));
     // One that answers no authority is not waited for.
     let other = Edge::start("other", &store.url(), "");
     for edge in [&a, &b, &other] {
@@ -180,16 +180,16 @@ async fn an_answer_is_acknowledged_by_all_that_answer_and_taken_back() {
     })
     .await;
     let topic = Topic::Challenge;
-    a.registers.put(topic, "order", content(1, "answer"));
+    a.board.put(topic, "order", content(1, "answer"));
     eventually("it is acknowledged", || {
         a.fleet.is_acknowledged("order").then_some(())
     })
     .await;
-    let held = b.registers.get(topic, "order").unwrap();
+    let held = b.board.get(topic, "order").unwrap();
     assert_eq!(held.bytes, b"answer");
-    a.registers.remove(topic, "order");
+    a.board.remove(topic, "order");
     eventually("b has it no more", || {
-        b.registers.get(topic, "order").is_none().then_some(())
+        b.board.get(topic, "order").is_none().then_some(())
     })
     .await;
     assert!(a.fleet.sync(PATIENCE).await && b.fleet.sync(PATIENCE).await);

@@ -1,7 +1,7 @@
 //! Named contents that a whole fleet has in common: few, small and sealed.
 //!
 //! Each edge holds those that it wants in memory, and the store carries them between edges. Of two contents of
-//! one register the newer stands, by a stamp that its writer gave. So an old one that somebody puts back into
+//! one place the newer stands, by a stamp that its writer gave. So an old one that somebody puts back into
 //! the store never takes the place of a newer one that an edge holds.
 
 mod sync;
@@ -19,14 +19,14 @@ use crate::key::is_name;
 use crate::seal::{MAX_CONTENT, MAX_TITLE, Sealer};
 pub(crate) use sync::Sync;
 
-/// Most registers of a topic that an edge holds.
-const MAX_REGISTERS: usize = 1024;
+/// Most contents of a topic that an edge holds.
+const MAX_CONTENTS: usize = 1024;
 /// A content that was made by a clock so far ahead is refused: it would stand for too long.
 const MAX_AHEAD: u64 = 3600;
 /// Between two writes of a content in place of an older or unreadable one.
 const REWRITE: Duration = Duration::from_secs(10);
 
-/// What registers are for. A new topic takes a new word, which older edges never ask for.
+/// What contents are for. A new topic takes a new word, which older edges never ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
@@ -60,7 +60,7 @@ impl Topic {
     }
 }
 
-/// The content of a register.
+/// Something that the whole fleet has in common.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     /// When it was made, in seconds since 1970 by its writer's clock, and a number among those of that second.
@@ -95,7 +95,7 @@ impl Content {
     }
 }
 
-/// A register, for people.
+/// A content, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The word of its topic.
@@ -110,10 +110,10 @@ pub struct Entry {
     pub stored: bool,
 }
 
-/// Topic and name of a register.
+/// Topic and name of a content.
 type Id = (Topic, String);
 
-/// The registers of which an edge holds the content.
+/// The contents that an edge holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// All of a topic.
@@ -131,8 +131,8 @@ impl Wanted {
     }
 }
 
-/// The registers of an edge. They outlive its part in a fleet.
-pub struct Registers {
+/// The contents that an edge holds. They outlive its part in a fleet.
+pub struct Board {
     inner: Mutex<Inner>,
     /// A number that grows with each change that came from another edge.
     changes: watch::Sender<u64>,
@@ -171,7 +171,7 @@ enum Outcome {
     Refused,
 }
 
-impl Default for Registers {
+impl Default for Board {
     fn default() -> Self {
         Self {
             inner: Mutex::default(),
@@ -181,13 +181,13 @@ impl Default for Registers {
     }
 }
 
-impl fmt::Debug for Registers {
+impl fmt::Debug for Board {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.entries()).finish()
     }
 }
 
-impl Registers {
+impl Board {
     /// Seals by the first of these secrets, and opens by all. Without any, nothing goes to a store or comes
     /// from one. Others than before have all contents written again.
     pub fn set_secrets(&self, secrets: &[[u8; 32]]) {
@@ -201,7 +201,7 @@ impl Registers {
         self.wake.notify_one();
     }
 
-    /// Holds these registers of a topic, in place of those that were wanted before; `None`: none.
+    /// Holds these contents of a topic, in place of those that were wanted before; `None`: none.
     pub fn want(&self, topic: Topic, wanted: Option<Wanted>) {
         let mut inner = self.inner.lock();
         inner.held.retain(|(of, name), _| {
@@ -213,14 +213,14 @@ impl Registers {
         };
     }
 
-    /// The content of a register, unless it is void.
+    /// The content of a name, unless it is void.
     pub fn get(&self, topic: Topic, name: &str) -> Option<Content> {
         let inner = self.inner.lock();
         let content = &inner.held.get(&(topic, name.to_owned()))?.content;
         (!content.is_over(now())).then(|| content.clone())
     }
 
-    /// All registers of a topic whose content is not void.
+    /// All contents of a topic that are not void.
     pub fn all(&self, topic: Topic) -> Vec<(String, Content)> {
         let now = now();
         let inner = self.inner.lock();
@@ -232,7 +232,7 @@ impl Registers {
     }
 
     /// Holds a content that this edge has made, and writes it to the store once it can be. Returns whether it
-    /// stands: it does not where a newer one is held, where the register is not wanted, or beyond a bound.
+    /// stands: it does not where a newer one is held, where the name is not wanted, or beyond a bound.
     pub fn put(&self, topic: Topic, name: &str, content: Content) -> bool {
         let mut inner = self.inner.lock();
         let outcome = inner.take(topic, name, content);
@@ -248,7 +248,7 @@ impl Registers {
         matches!(outcome, Outcome::Taken | Outcome::Same)
     }
 
-    /// Has no content in a register any more.
+    /// Removes a content.
     pub fn remove(&self, topic: Topic, name: &str) {
         let mut inner = self.inner.lock();
         let id = (topic, name.to_owned());
@@ -264,7 +264,7 @@ impl Registers {
         self.changes.subscribe()
     }
 
-    /// The registers, for people.
+    /// The contents, for people.
     pub fn entries(&self) -> Vec<Entry> {
         let now = now();
         let inner = self.inner.lock();
@@ -296,7 +296,7 @@ impl Registers {
         })
     }
 
-    /// The revision by which others say that they have this edge's content of a register.
+    /// The revision by which others say that they have this edge's content of a name.
     pub(crate) fn revision(&self, topic: Topic, name: &str) -> Option<String> {
         let inner = self.inner.lock();
         let held = inner.held.get(&(topic, name.to_owned()))?;
@@ -339,7 +339,7 @@ impl Inner {
             return Outcome::Older;
         }
         let id = (topic, name.to_owned());
-        let is_full = self.count(topic) >= MAX_REGISTERS;
+        let is_full = self.count(topic) >= MAX_CONTENTS;
         match self.held.get_mut(&id) {
             Some(held) if held.content == content => Outcome::Same,
             Some(held) if !content.is_after(&held.content) => Outcome::Older,
