@@ -187,7 +187,7 @@ impl Authority {
                 peers.end_turn(Common::Account, &self.common).await;
                 return self.restore(theirs).await;
             }
-            if turn != Turn::Anothers {
+            if turn != Turn::Elsewhere {
                 break;
             }
             tokio::time::sleep(TURN).await;

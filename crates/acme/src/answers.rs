@@ -67,7 +67,7 @@ impl Answers {
         let _ = self.peers.set(peers);
     }
 
-    /// What other servers' orders are to be answered with.
+    /// The answers to orders of other servers.
     fn of_peers(&self) -> impl Iterator<Item = CommonAnswers> {
         let peers = self.peers.get();
         let contents = peers.map(|peers| peers.contents(Common::Challenge));

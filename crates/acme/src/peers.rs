@@ -43,7 +43,7 @@ pub enum Turn {
     /// This server is it, for half a minute. It asks again meanwhile to go on.
     Own,
     /// Another one is.
-    Anothers,
+    Elsewhere,
     /// Nobody can be asked.
     Unknown,
 }

@@ -63,7 +63,7 @@ struct Wanted {
     board: Arc<Board>,
 }
 
-/// What a fleet is joined with.
+/// The parts that a fleet is joined with.
 #[derive(Debug)]
 pub(crate) struct Joining<'a> {
     pub(crate) config: &'a FleetConfig,

@@ -263,7 +263,7 @@ impl Server {
             let (keeper, board) = (Arc::clone(keeper), &self.secrets.board);
             services.spawn(follow_fleet(keeper, Arc::clone(board), end.clone()));
         }
-        // Orders wait for what others of the fleet have.
+        // Orders first look at the fleet's certificates.
         self.join_fleet();
         self.keep_certificates(false);
     }

@@ -26,7 +26,7 @@ const MAX_AHEAD: u64 = 3600;
 /// Between two writes of a content in place of an older or unreadable one.
 const REWRITE: Duration = Duration::from_secs(10);
 
-/// What contents are for. A new topic takes a new word, which older edges never ask for.
+/// The uses of contents. A new topic takes a new word, which older edges never ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
@@ -160,7 +160,7 @@ struct Held {
     rewritten: Option<Instant>,
 }
 
-/// What became of a content from the store.
+/// The fate of a content from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Same,
@@ -367,8 +367,7 @@ impl Inner {
         self.held.keys().filter(|(of, _)| *of == topic).count()
     }
 
-    /// Has the content that is held written in place of the store's, but not all the time: the other may be
-    /// of an edge that does the same.
+    /// Has the held content written in place of the store's, now and then: the other edge may do the same.
     fn rewrite(&mut self, id: &Id) {
         let Some(held) = self.held.get_mut(id) else {
             return;

@@ -1,7 +1,7 @@
 //! Leases: one edge does something for all others, for a while.
 //!
-//! A lease spares work that is done twice, and nothing is wrong where it is: a store that loses its memory
-//! forgets leases, and an edge that halts for longer than its lease finds another at work.
+//! A lease only spares double work. A store that loses its memory forgets leases, and an edge that halts for
+//! longer than its lease finds another at work.
 
 use std::time::Duration;
 

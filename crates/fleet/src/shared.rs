@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) place: String,
     pub(crate) counters: Counters,
     pub(crate) board: Arc<Board>,
-    /// By which the store tells this process from others that lease something.
+    /// Differs from that of all other processes that lease something.
     pub(crate) token: String,
     /// Turns that have begun.
     pub(crate) begun: AtomicU64,
@@ -85,7 +85,7 @@ pub(crate) struct Seen {
     pub(crate) answer: Duration,
     /// Since when something has waited to be written.
     pub(crate) waiting: Option<Instant>,
-    /// What the other members that are heard of have of answers to authorities.
+    /// The answers to authorities that other members have, of each member that is heard of.
     pub(crate) acknowledged: Vec<Vec<String>>,
 }
 

@@ -36,7 +36,7 @@ pub struct Status {
     pub answer_us: u64,
     /// Numbers since the start.
     pub counts: Counts,
-    /// What the whole fleet has in common, as far as this edge holds it. None of it shows a secret.
+    /// The contents that the whole fleet has in common and that this edge holds. None of them shows a secret.
     #[serde(default)]
     pub contents: Vec<Entry>,
     /// The fleet's members, by name.

@@ -17,7 +17,7 @@ const RENEWAL: Duration = Duration::from_secs(8);
 /// For so long another server may order. Then this one does, too: who writes to the store must not hold all
 /// orders back.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// For so long the failures of orders without any certificate are told to other servers.
+/// For so long the failures of orders without any certificate count for other servers.
 const FAILURE_LIFE: i64 = 7 * DAY;
 
 impl Task {
@@ -36,7 +36,7 @@ impl Task {
         match peers.turn(Common::Certificate, &self.common).await {
             Turn::Unknown => self.order().await,
             Turn::Own => self.order_for_all(&*peers).await,
-            Turn::Anothers => {
+            Turn::Elsewhere => {
                 let since = *self.waited.get_or_insert_with(Instant::now);
                 if since.elapsed() > PATIENCE {
                     tracing::warn!(

@@ -10,7 +10,7 @@ use super::{Joined, Membership};
 
 /// How long the first order waits for the store.
 const START: Duration = Duration::from_secs(10);
-/// How long the store may take with what is exchanged.
+/// How long the store may take with an exchange.
 const EXCHANGE: Duration = Duration::from_secs(10);
 /// How long all edges may take to have an answer to an authority.
 const ACKNOWLEDGED: Duration = Duration::from_secs(15);
@@ -133,7 +133,7 @@ impl Peers for FleetPeers {
             };
             match joined.fleet.lease(topic(common), name, TURN).await {
                 Lease::Taken => Turn::Own,
-                Lease::Elsewhere => Turn::Anothers,
+                Lease::Elsewhere => Turn::Elsewhere,
                 Lease::Unavailable => Turn::Unknown,
             }
         })

@@ -84,7 +84,7 @@ const fn end(from: u64) -> u64 {
     from.saturating_add(2 * DAY + GRACE)
 }
 
-/// Whether a key is used for what is made at `now`.
+/// Whether a key makes tickets at `now`.
 pub(super) fn is_in_use(from: u64, now: u64) -> bool {
     (from..from.saturating_add(DAY + GRACE)).contains(&now)
 }

@@ -46,7 +46,7 @@ impl Sync {
         self.looked.clear();
     }
 
-    /// Reads what has changed, and writes what is new here. Gives the fault of a store that takes no writes.
+    /// Reads the changes of others, and writes those of this edge. Gives the fault of a store that takes no writes.
     ///
     /// # Errors
     /// If the store can't be used at all.
@@ -108,7 +108,7 @@ impl Sync {
         }
         if changes {
             board.changes.send_modify(|number| *number += 1);
-            // The others are told soon that this edge has it.
+            // The others learn soon that this edge has it.
             board.wake.notify_one();
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Sync {
         }
     }
 
-    /// Writes what is new here, and removes what is to go.
+    /// Writes the new contents of this edge, and removes those that are to go.
     async fn write(&mut self, shared: &Shared, link: &Link, sealer: &Sealer) -> Result<(), Fault> {
         let (unwritten, removed) = shared.board.inner.lock().due();
         for batch in unwritten.chunks(BATCH) {
