@@ -4,6 +4,7 @@
 //! client's prefixes read beside its handshake. An answer that has come by then counts for the first decision,
 //! any other for later ones.
 
+mod drains;
 mod host;
 mod peers;
 mod reading;
@@ -25,6 +26,7 @@ use parking_lot::Mutex;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::egress::Egress;
+pub(crate) use drains::share_drains;
 use hikyaku_content::Caches;
 use host::Host;
 pub(crate) use peers::FleetPeers;
@@ -207,7 +209,7 @@ fn want(joining: &Joining<'_>) {
     let shares = is_sealed && config.share_certificates;
     for topic in Topic::ALL {
         let wanted = match topic {
-            Topic::Tickets => is_sealed.then_some(WantedContents::All),
+            Topic::Tickets | Topic::Drain => is_sealed.then_some(WantedContents::All),
             Topic::Certificate => {
                 shares.then(|| WantedContents::Named(joining.certificates.clone()))
             }

@@ -38,15 +38,18 @@ pub enum Topic {
     Certificate,
     /// Answers to authorities that check names now.
     Challenge,
+    /// Egress routes that an edge drains, by the edge's name.
+    Drain,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Tickets,
         Self::Account,
         Self::Certificate,
         Self::Challenge,
+        Self::Drain,
     ];
 
     /// Its word in keys of the store and in metrics.
@@ -56,6 +59,7 @@ impl Topic {
             Self::Account => "account",
             Self::Certificate => "certificate",
             Self::Challenge => "challenge",
+            Self::Drain => "drain",
         }
     }
 }
