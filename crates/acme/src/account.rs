@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::client::Http;
 use crate::failure::Failure;
+use crate::peers::{Common, Given, Peers, Turn};
 use crate::record::{self, digest, replace_file};
 use crate::setup::{Binding, Setup};
 
@@ -21,6 +24,11 @@ pub(crate) struct Authority {
     contact: Vec<String>,
     binding: Option<Binding>,
     file: PathBuf,
+    peers: Option<Arc<dyn Peers>>,
+    /// Its name among the servers of a fleet.
+    common: String,
+    /// The credentials that the authority does not know.
+    unknown: Mutex<Option<serde_json::Value>>,
     /// One at a time asks for an account, so that only one is made.
     account: Mutex<Option<Account>>,
 }
@@ -28,13 +36,16 @@ pub(crate) struct Authority {
 /// The content of an account's file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// When the account was made, in seconds since the Unix epoch.
+    #[serde(default)]
+    made: i64,
     contact: Vec<String>,
     credentials: serde_json::Value,
 }
 
 impl Authority {
     /// The authorities of the configuration, in order.
-    pub(crate) fn all(setup: &Setup, state: &Path) -> Vec<Self> {
+    pub(crate) fn all(setup: &Setup, state: &Path, peers: Option<&Arc<dyn Peers>>) -> Vec<Self> {
         let directories = setup.directories.iter();
         let authority = |directory: &String| Self {
             directory: directory.clone(),
@@ -42,6 +53,9 @@ impl Authority {
             contact: setup.contact.clone(),
             binding: setup.bindings.get(directory).cloned(),
             file: file(state, directory),
+            peers: peers.cloned(),
+            common: record::long_digest(directory),
+            unknown: Mutex::default(),
             account: Mutex::default(),
         };
         directories.map(authority).collect()
@@ -62,8 +76,8 @@ impl Authority {
             return Ok(account.clone());
         }
         let account = match self.stored() {
-            Some(stored) => self.restore(stored).await?,
-            None => self.make().await?,
+            Some(stored) => self.restore(self.in_common(stored)?).await?,
+            None => self.make_or_take().await?,
         };
         Ok(known.insert(account).clone())
     }
@@ -77,6 +91,7 @@ impl Authority {
     pub(crate) async fn lost(&self) {
         let mut known = self.account.lock().await;
         *known = None;
+        *self.unknown.lock().await = self.stored().map(|stored| stored.credentials);
         tracing::warn!("{} does not know our account: another is made", self.host());
         if let Err(error) = fs::remove_file(&self.file)
             && error.kind() != io::ErrorKind::NotFound
@@ -114,9 +129,73 @@ impl Authority {
             let contact: Vec<_> = self.contact.iter().map(String::as_str).collect();
             let updated = account.update_contacts(&contact).await;
             updated.map_err(|error| self.failed("changing the account's mail address", &error))?;
-            self.store(&stored.credentials)?;
+            self.store(&Stored {
+                contact: self.contact.clone(),
+                ..stored
+            })?;
         }
         Ok(account)
+    }
+
+    /// The account that all servers of a fleet use: this one, or one that another has.
+    fn in_common(&self, own: Stored) -> Result<Stored, Failure> {
+        self.give(&own);
+        match self.of_peers() {
+            Some(theirs) if theirs.credentials != own.credentials => {
+                self.store(&theirs)?;
+                Ok(theirs)
+            }
+            _ => Ok(own),
+        }
+    }
+
+    /// The account that another server of the fleet has, unless the authority does not know it.
+    fn of_peers(&self) -> Option<Stored> {
+        let content = self
+            .peers
+            .as_ref()?
+            .content(Common::Account, &self.common)?;
+        let theirs: Stored = serde_json::from_slice(&content).ok()?;
+        let unknown = self.unknown.try_lock().ok()?;
+        (unknown.as_ref() != Some(&theirs.credentials)).then_some(theirs)
+    }
+
+    fn give(&self, stored: &Stored) {
+        if let (Some(peers), Ok(content)) = (&self.peers, serde_json::to_vec(stored)) {
+            let given = Given {
+                stamp: (stored.made, 0),
+                until: now().saturating_add(ACCOUNT_LIFE),
+                title: self.host().to_owned(),
+                content,
+            };
+            peers.give(Common::Account, &self.common, given);
+        }
+    }
+
+    /// Takes the account that another server has, or makes one while no other does.
+    async fn make_or_take(&self) -> Result<Account, Failure> {
+        let Some(peers) = &self.peers else {
+            return self.make().await;
+        };
+        for _ in 0..TURNS {
+            let turn = peers.turn(Common::Account, &self.common).await;
+            if turn == Turn::Own {
+                peers.exchanged().await;
+            }
+            if let Some(theirs) = self.of_peers() {
+                self.store(&theirs)?;
+                peers.end_turn(Common::Account, &self.common).await;
+                return self.restore(theirs).await;
+            }
+            if turn != Turn::Elsewhere {
+                break;
+            }
+            tokio::time::sleep(TURN).await;
+        }
+        let made = self.make().await;
+        peers.exchanged().await;
+        peers.end_turn(Common::Account, &self.common).await;
+        made
     }
 
     async fn make(&self) -> Result<Account, Failure> {
@@ -135,17 +214,19 @@ impl Authority {
             .map_err(|error| self.failed("making an account", &error))?;
         let credentials = serde_json::to_value(&credentials);
         let credentials = credentials.map_err(|error| Failure::own(error.to_string()))?;
-        self.store(&credentials)?;
+        let stored = Stored {
+            made: now(),
+            contact: self.contact.clone(),
+            credentials,
+        };
+        self.store(&stored)?;
+        self.give(&stored);
         tracing::info!("account made at {}: {}", self.host(), account.id());
         Ok(account)
     }
 
-    fn store(&self, credentials: &serde_json::Value) -> Result<(), Failure> {
-        let stored = Stored {
-            contact: self.contact.clone(),
-            credentials: credentials.clone(),
-        };
-        let written = serde_json::to_vec_pretty(&stored).map_err(io::Error::other);
+    fn store(&self, stored: &Stored) -> Result<(), Failure> {
+        let written = serde_json::to_vec_pretty(stored).map_err(io::Error::other);
         let written = written.and_then(|text| replace_file(&self.file, &text));
         let file = self.file.display();
         written.map_err(|error| Failure::own(format!("writing the account to {file}: {error}")))
@@ -154,6 +235,18 @@ impl Authority {
     fn failed(&self, attempt: &str, error: &Error) -> Failure {
         Failure::of(attempt, error, self.http.retry_after())
     }
+}
+
+/// Looks for the account that another server makes, and the time between them.
+const TURNS: u32 = 40;
+const TURN: Duration = Duration::from_secs(1);
+
+/// Seconds for which the servers of a fleet keep an account that none of them uses.
+const ACCOUNT_LIFE: i64 = 365 * 24 * 3600;
+
+fn now() -> i64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |time| time.as_secs().cast_signed())
 }
 
 /// The host of a URL, or all of it where it has none.

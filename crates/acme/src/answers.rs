@@ -1,37 +1,78 @@
 //! Answers to authorities that check the control of a name.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Serialize};
+
+use crate::peers::{Common, Peers};
 
 /// The protocol of ALPN by which an authority asks for the certificate of a challenge (RFC 8737 §6.2).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// The answers to the challenges under way. They are in memory alone.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Answers {
     /// Key authorizations by their tokens.
     http: RwLock<HashMap<String, String>>,
     /// Certificates by their names, in lower case.
     tls: RwLock<HashMap<String, Arc<CertifiedKey>>>,
+    /// Other servers, whose orders this one answers for, too.
+    peers: OnceLock<Arc<dyn Peers>>,
+}
+
+/// Answers as servers give them to each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CommonAnswers {
+    /// Tokens and key authorizations.
+    pub(crate) http: Vec<(String, String)>,
+    /// Names in lower case, and digests of key authorizations.
+    pub(crate) tls: Vec<(String, Vec<u8>)>,
+}
+
+impl CommonAnswers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.http.is_empty() && self.tls.is_empty()
+    }
 }
 
 impl Answers {
     /// The content of `/.well-known/acme-challenge/TOKEN` (RFC 8555 §8.3).
     pub fn http(&self, token: &str) -> Option<String> {
-        self.http.read().get(token).cloned()
+        let own = self.http.read().get(token).cloned();
+        own.or_else(|| {
+            let mut all = self.of_peers().flat_map(|answers| answers.http);
+            all.find_map(|(of, authorization)| (of == token).then_some(authorization))
+        })
     }
 
     /// The certificate for a client that asks for `name` by [`ACME_TLS`] (RFC 8737 §3).
     pub fn tls(&self, name: &str) -> Option<Arc<CertifiedKey>> {
-        let answers = self.tls.read();
-        match answers.get(name) {
-            Some(answer) => Some(Arc::clone(answer)),
-            None => answers.get(&name.to_ascii_lowercase()).cloned(),
-        }
+        let name = name.to_ascii_lowercase();
+        let own = self.tls.read().get(&name).cloned();
+        own.or_else(|| {
+            let mut all = self.of_peers().flat_map(|answers| answers.tls);
+            let digest = all.find_map(|(of, digest)| (of == name).then_some(digest))?;
+            certificate(&name, &digest).ok().map(Arc::new)
+        })
+    }
+
+    /// Answers for orders of other servers, too.
+    pub fn share(&self, peers: Arc<dyn Peers>) {
+        // They are the same ones for as long as this lives.
+        let _ = self.peers.set(peers);
+    }
+
+    /// The answers to orders of other servers.
+    fn of_peers(&self) -> impl Iterator<Item = CommonAnswers> {
+        let peers = self.peers.get();
+        let contents = peers.map(|peers| peers.contents(Common::Challenge));
+        let contents = contents.into_iter().flatten();
+        contents.filter_map(|content| serde_json::from_slice(&content).ok())
     }
 
     /// Answers by HTTP until the answer is dropped.
@@ -59,8 +100,15 @@ impl Answers {
         self.tls.write().insert(name.clone(), Arc::clone(&answer));
         Ok(Answer {
             answers: Arc::clone(self),
-            at: At::Tls(name, answer),
+            at: At::Tls(name, digest.to_vec(), answer),
         })
+    }
+}
+
+impl std::fmt::Debug for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Those under way are nobody else's business.
+        f.debug_struct("Answers").finish_non_exhaustive()
     }
 }
 
@@ -74,14 +122,28 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 enum At {
     Http(String),
-    Tls(String, Arc<CertifiedKey>),
+    Tls(String, Vec<u8>, Arc<CertifiedKey>),
+}
+
+impl Answer {
+    /// Adds it to those that other servers are to give.
+    pub(crate) fn add_to(&self, common: &mut CommonAnswers) {
+        match &self.at {
+            At::Http(token) => {
+                let authorization = self.answers.http.read().get(token).cloned();
+                let answer = authorization.map(|authorization| (token.clone(), authorization));
+                common.http.extend(answer);
+            }
+            At::Tls(name, digest, _) => common.tls.push((name.clone(), digest.clone())),
+        }
+    }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
         match &self.at {
             At::Http(token) => drop(self.answers.http.write().remove(token)),
-            At::Tls(name, own) => {
+            At::Tls(name, _, own) => {
                 let mut answers = self.answers.tls.write();
                 // A later order for the name may have put its own there.
                 if answers.get(name).is_some_and(|now| Arc::ptr_eq(now, own)) {

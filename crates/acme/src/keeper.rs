@@ -12,7 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::account::Authority;
 use crate::answers::Answers;
-use crate::record::{Record, file_of};
+use crate::peers::Peers;
+use crate::record::{Record, common_name, file_of};
 use crate::setup::Setup;
 use crate::status::{State, Status};
 use crate::task::Task;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) permits: Semaphore,
     pub(crate) issued: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// `None` for a server that is in no fleet ever.
+    pub(crate) peers: Option<Arc<dyn Peers>>,
 }
 
 #[derive(Default)]
@@ -56,11 +59,12 @@ struct Running {
 impl Keeper {
     /// A keeper of nothing yet. Accounts and certificates are in `state`, the server's directory of state;
     /// `answers` are given to authorities. `on_issued` is called with the file of each new certificate
-    /// ([`file_of`]).
+    /// ([`file_of`]). `peers` are other servers of a fleet, which have the certificates, too.
     pub fn new(
         state: &Path,
         answers: Arc<Answers>,
         clock: Clock,
+        peers: Option<Arc<dyn Peers>>,
         on_issued: impl Fn(&Path) + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -72,6 +76,7 @@ impl Keeper {
                 permits: Semaphore::new(ORDERS),
                 issued: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
+                peers,
             }),
             running: Mutex::default(),
         }
@@ -80,7 +85,11 @@ impl Keeper {
     /// Keeps a certificate for each set of names, and no others any more. Orders under way are given up. With
     /// `forgiving`, failures before make no order wait, but for rate limits. To be called on a tokio runtime.
     pub fn keep(&self, setup: Setup, wanted: Vec<Vec<String>>, forgiving: bool) {
-        let authorities = Arc::new(Authority::all(&setup, &self.state));
+        let authorities = Arc::new(Authority::all(
+            &setup,
+            &self.state,
+            self.shared.peers.as_ref(),
+        ));
         let setup = Arc::new(setup);
         let mut running = self.running.lock();
         let former = std::mem::take(&mut *running);
@@ -96,6 +105,8 @@ impl Keeper {
                 status: Arc::new(Mutex::new(unknown(&names))),
                 wake: Arc::default(),
                 forgiven: forgiving,
+                common: common_name(&names),
+                waited: None,
                 names,
             };
             running.statuses.push(Arc::clone(&task.status));

@@ -9,14 +9,16 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use rustls::pki_types::CertificateDer;
+use time::OffsetDateTime;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::answers::{Answer, Answers};
+use crate::answers::{Answer, Answers, CommonAnswers};
 use crate::client::Http;
 use crate::config::{ChallengeKind, KeyType};
 use crate::failure::{Failure, Whose, said};
 use crate::hook::{Call, Hook, TxtRecord};
+use crate::peers::{Common, Given, Peers};
 use crate::record::StoredPair;
 use crate::setup::Setup;
 
@@ -25,6 +27,9 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
     .timeout(Duration::from_secs(180));
+
+/// Seconds for which other servers answer for this one, at most.
+const ANSWER_LIFE: i64 = 600;
 
 /// All that orders of one certificate have in common.
 pub(crate) struct Orders<'a> {
@@ -35,6 +40,8 @@ pub(crate) struct Orders<'a> {
     pub(crate) names: &'a [String],
     /// Failures in a row. Each takes the next of the challenges that fit.
     pub(crate) failures: u32,
+    /// Other servers that an authority may ask, with the certificate's name among them.
+    pub(crate) peers: Option<(&'a dyn Peers, &'a str)>,
 }
 
 impl Orders<'_> {
@@ -86,12 +93,25 @@ impl Orders<'_> {
                 }
             }
             let kind = self.choose(&authorization)?;
-            let Some(mut challenge) = authorization.challenge(protocol(kind)) else {
+            let Some(challenge) = authorization.challenge(protocol(kind)) else {
                 continue;
             };
             presented.push(self.present(kind, &challenge).await?);
-            let told = challenge.set_ready().await;
-            told.map_err(|error| self.failed("asking for the check of a name", &error))?;
+        }
+        // An authority may ask any server of a fleet.
+        let _given = self.give(presented).await;
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let attempt = "reading an authorization";
+            let mut authorization = authorization.map_err(|error| self.failed(attempt, &error))?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            let kind = self.choose(&authorization)?;
+            if let Some(mut challenge) = authorization.challenge(protocol(kind)) {
+                let told = challenge.set_ready().await;
+                told.map_err(|error| self.failed("asking for the check of a name", &error))?;
+            }
         }
         match order.poll_ready(&PATIENCE).await {
             Ok(OrderStatus::Ready) => Ok(()),
@@ -121,6 +141,31 @@ impl Orders<'_> {
                 "for {name} the authority offers {offered}, and none of them is configured (`acme.challenge`)"
             ))
         })
+    }
+
+    /// Gives the answers to the other servers, and waits until they have them.
+    async fn give(&self, presented: &[Presented]) -> Option<GivenAnswers<'_>> {
+        let (peers, name) = self.peers?;
+        let mut answers = CommonAnswers::default();
+        for one in presented {
+            if let Presented::Answer(answer) = one {
+                answer.add_to(&mut answers);
+            }
+        }
+        if answers.is_empty() {
+            return None;
+        }
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let given = Given {
+            stamp: (now, 0),
+            until: now.saturating_add(ANSWER_LIFE),
+            title: self.names.join(", "),
+            content: serde_json::to_vec(&answers).ok()?,
+        };
+        peers.give(Common::Challenge, name, given);
+        let guard = GivenAnswers { peers, name };
+        peers.acknowledged(name).await;
+        Some(guard)
     }
 
     async fn present(
@@ -216,6 +261,18 @@ impl Orders<'_> {
     }
 }
 
+/// Answers that other servers give, until this is dropped.
+struct GivenAnswers<'a> {
+    peers: &'a dyn Peers,
+    name: &'a str,
+}
+
+impl Drop for GivenAnswers<'_> {
+    fn drop(&mut self) {
+        self.peers.take_back(Common::Challenge, self.name);
+    }
+}
+
 /// An answer that an authority is to find.
 enum Presented {
     Answer(Answer),
@@ -306,7 +363,7 @@ fn request(key_type: KeyType, names: Vec<String>) -> Result<(String, Vec<u8>), r
 }
 
 /// A name that the certificate is not for.
-fn missing<'a>(leaf: &CertificateDer<'_>, names: &'a [String]) -> Option<&'a String> {
+pub(crate) fn missing<'a>(leaf: &CertificateDer<'_>, names: &'a [String]) -> Option<&'a String> {
     let parsed = X509Certificate::from_der(leaf).ok();
     let parsed = parsed.as_ref().map(|(_, leaf)| leaf);
     let extension = parsed.and_then(|leaf| leaf.subject_alternative_name().ok().flatten());

@@ -56,12 +56,22 @@ impl std::fmt::Debug for StoredPair {
 
 /// The file of the certificate for `names`, in the server's directory of state. Other names have another.
 pub fn file_of(state: &Path, names: &[String]) -> PathBuf {
-    let mut sorted: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-    sorted.sort_unstable();
-    sorted.dedup();
+    let sorted = sorted(names);
     let first = names.first().map_or("none", String::as_str);
     let first = first.to_ascii_lowercase().replace('*', "_");
     directory(state).join(format!("{first}-{}.json", digest(&sorted.join("\n"))))
+}
+
+/// The name by which the servers of a fleet know the certificate for `names`, which does not show them.
+pub fn common_name(names: &[String]) -> String {
+    long_digest(&sorted(names).join("\n"))
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut sorted: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted
 }
 
 /// The directory of accounts and certificates.
@@ -71,12 +81,14 @@ pub(crate) fn directory(state: &Path) -> PathBuf {
 
 /// Eight digits that stand for a text in the name of a file.
 pub(crate) fn digest(text: &str) -> String {
+    long_digest(text).chars().take(8).collect()
+}
+
+/// Of 32 digits.
+pub(crate) fn long_digest(text: &str) -> String {
     let digest = Sha256::digest(text);
-    digest
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = digest.iter().take(16);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Record {

@@ -1,9 +1,11 @@
 //! The task of one certificate: it waits, orders, and asks for renewal information.
 
+mod together;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use time::OffsetDateTime;
@@ -35,6 +37,10 @@ pub(crate) struct Task {
     pub(crate) wake: Arc<Notify>,
     /// Whether the next order waits for no failure before: somebody has changed something.
     pub(crate) forgiven: bool,
+    /// Its name among the servers of a fleet.
+    pub(crate) common: String,
+    /// Since when another server has had the turn to order.
+    pub(crate) waited: Option<Instant>,
 }
 
 /// The next thing to do.
@@ -64,9 +70,11 @@ impl Task {
 
     /// Keeps the certificate. Never ends.
     pub(crate) async fn run(mut self) {
+        self.give();
         loop {
+            self.adopt();
             match self.step() {
-                Step::Order => self.order().await,
+                Step::Order => self.order_in_turn().await,
                 Step::Ask => self.ask().await,
                 Step::Wait(seconds) => {
                     let wait = Duration::from_secs(seconds).min(LOOK_AT_CLOCK);
@@ -135,6 +143,7 @@ impl Task {
         };
     }
 
+    /// Orders by itself.
     async fn order(&mut self) {
         let shared = Arc::clone(&self.shared);
         let Ok(_permit) = shared.permits.acquire().await else {
@@ -240,6 +249,7 @@ impl Task {
             answers: &self.shared.answers,
             names: &self.names,
             failures: self.record.failures,
+            peers: self.peers().map(|peers| (peers, self.common.as_str())),
         };
         let mut pairs = Vec::new();
         for key_type in &self.setup.key_types {

@@ -43,7 +43,7 @@ impl World {
         };
         let on_issued = move |file: &Path| files.lock().unwrap().push(file.to_owned());
         Self {
-            keeper: Keeper::new(state.path(), answers, Arc::new(clock), on_issued),
+            keeper: Keeper::new(state.path(), answers, Arc::new(clock), None, on_issued),
             state,
             ahead,
             issued,

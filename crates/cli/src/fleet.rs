@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use hikyaku_edge::config::AdminConfig;
-use hikyaku_edge::{FleetMember, FleetStatus};
+use hikyaku_edge::{FleetEntry, FleetMember, FleetStatus};
 use http::Method;
 
 use crate::admin::{Demand, ServerArgs, ask_server};
@@ -27,12 +27,14 @@ pub(crate) struct FleetArgs {
 /// Asks a server for its fleet, and prints the store and the members.
 pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
     let body = args.server.ask(demand())?;
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = since_epoch.map_or(0, |time| time.as_secs());
     let mut out = io::stdout().lock();
     if args.json {
         out.write_all(&body)?;
         return Ok(());
     }
-    out.write_all(text(&read(&body)?).as_bytes())?;
+    out.write_all(text(&read(&body)?, now).as_bytes())?;
     Ok(())
 }
 
@@ -55,8 +57,9 @@ fn read(body: &[u8]) -> anyhow::Result<FleetStatus> {
     serde_json::from_slice(body).context("reading the answer of the admin API")
 }
 
-/// The store, its faults, and a line for each member.
-fn text(status: &FleetStatus) -> String {
+/// The store, its faults, and a line for each member and for each content that is shared. `now` is in seconds
+/// since 1970.
+fn text(status: &FleetStatus, now: u64) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     let _ = writeln!(text, "edge   {}", status.name);
@@ -84,7 +87,12 @@ fn text(status: &FleetStatus) -> String {
         text.push_str("\nno member is known yet\n");
     } else {
         text.push('\n');
-        text.push_str(&table(&status.members));
+        text.push_str(&table(HEAD, status.members.iter().map(member)));
+    }
+    if !status.contents.is_empty() {
+        text.push('\n');
+        let entries = status.contents.iter().map(|entry| shared(entry, now));
+        text.push_str(&table(SHARED, entries));
     }
     text
 }
@@ -93,27 +101,46 @@ const HEAD: [&str; 7] = [
     "EDGE", "POP", "VERSION", "CONFIG", "SKEW", "LAG", "HEARD OF",
 ];
 
-fn table(members: &[FleetMember]) -> String {
-    let row = |member: &FleetMember| {
-        let heard = age(member.heard_ms);
-        [
-            format!("{}{}", member.name, if member.own { "*" } else { "" }),
-            member.pop.clone().unwrap_or_else(|| "-".to_owned()),
-            member.version.clone(),
-            member.config.clone(),
-            format!("{:+} ms", member.skew_ms),
-            age(member.lag_ms),
-            match member.silent {
-                true => format!("{heard} ago, silent"),
-                false => format!("{heard} ago"),
-            },
-        ]
-    };
-    let rows: Vec<[String; HEAD.len()]> = std::iter::once(HEAD.map(str::to_owned))
-        .chain(members.iter().map(row))
+const SHARED: [&str; 5] = ["SHARED", "TITLE", "MADE", "ENDS", "STORE"];
+
+fn member(member: &FleetMember) -> [String; HEAD.len()] {
+    let heard = age(member.heard_ms);
+    [
+        format!("{}{}", member.name, if member.own { "*" } else { "" }),
+        member.pop.clone().unwrap_or_else(|| "-".to_owned()),
+        member.version.clone(),
+        member.config.clone(),
+        format!("{:+} ms", member.skew_ms),
+        age(member.lag_ms),
+        match member.silent {
+            true => format!("{heard} ago, silent"),
+            false => format!("{heard} ago"),
+        },
+    ]
+}
+
+/// A content that the fleet has in common, by its title: the content itself is nowhere to be seen.
+fn shared(entry: &FleetEntry, now: u64) -> [String; SHARED.len()] {
+    let since = |from: u64, to: u64| age(to.saturating_sub(from).saturating_mul(1000));
+    [
+        entry.topic.clone(),
+        entry.title.clone(),
+        match entry.made {
+            0 => "-".to_owned(),
+            made => format!("{} ago", since(made, now)),
+        },
+        format!("in {}", since(now, entry.until)),
+        if entry.stored { "yes" } else { "not yet" }.to_owned(),
+    ]
+}
+
+/// Rows below a head, in columns.
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned))
+        .chain(rows)
         .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
-    let widths: [usize; HEAD.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let mut text = String::new();
     for row in &rows {
         let cells = row.iter().zip(widths);
@@ -130,14 +157,27 @@ fn age(millis: u64) -> String {
     match millis / 1000 {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3600),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{age, text};
-    use hikyaku_edge::{FleetMember, FleetStatus};
+    use hikyaku_edge::{FleetEntry, FleetMember, FleetStatus};
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn entry(topic: &str, title: &str, age: u64) -> FleetEntry {
+        FleetEntry {
+            topic: topic.to_owned(),
+            title: title.to_owned(),
+            made: if age == 0 { 0 } else { NOW - age },
+            until: NOW + 60 * 86_400,
+            stored: age > 0,
+        }
+    }
 
     fn member(name: &str, own: bool) -> FleetMember {
         FleetMember {
@@ -163,6 +203,10 @@ mod tests {
             keys: Some(12),
             answer_us: 350,
             members: vec![member("fra-1", true), member("gru-1", false)],
+            contents: vec![
+                entry("certificate", "a.example, b.example", 1000),
+                entry("account", "ca.example", 0),
+            ],
             ..FleetStatus::default()
         };
         let expected = "\
@@ -173,8 +217,12 @@ store  redis://store:6379
 EDGE    POP  VERSION  CONFIG            SKEW     LAG  HEARD OF
 fra-1*  fra  0.1.0    0123456789abcdef  +3 ms    0 s  0 s ago
 gru-1   -    0.1.0    0123456789abcdef  -250 ms  0 s  2 min ago, silent
+
+SHARED       TITLE                 MADE        ENDS        STORE
+certificate  a.example, b.example  16 min ago  in 60 days  yes
+account      ca.example            -           in 60 days  not yet
 ";
-        assert_eq!(text(&status), expected);
+        assert_eq!(text(&status, NOW), expected);
     }
 
     #[test]
@@ -195,7 +243,7 @@ fault  another process has the same name: set another `fleet.name` in one
 
 no member is known yet
 ";
-        assert_eq!(text(&status), expected);
+        assert_eq!(text(&status, NOW), expected);
         assert_eq!(age(10_000_000), "2 h");
     }
 }

@@ -4,10 +4,13 @@
 //! client's prefixes read beside its handshake. An answer that has come by then counts for the first decision,
 //! any other for later ones.
 
+mod drains;
 mod host;
+mod peers;
 mod reading;
+mod tickets;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +18,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use hikyaku_core::client::key::Prefix;
 use hikyaku_core::fleet::Pop;
-use hikyaku_fleet::{Fault, Fleet, FleetConfig, Identity, Status};
+use hikyaku_fleet::{
+    Board, Fault, Fleet, FleetConfig, Identity, Status, Topic, Wanted as WantedContents,
+};
 use parking_lot::Mutex;
 
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::egress::Egress;
+pub(crate) use drains::share_drains;
 use hikyaku_content::Caches;
 use host::Host;
+pub(crate) use peers::FleetPeers;
 use reading::{Part, Reading};
+pub(crate) use tickets::rotate_together;
 
 /// Prefixes of which the others' knowledge is held.
 const MAX_REMOTE: usize = 65_536;
@@ -54,6 +62,19 @@ struct Wanted {
     /// Of the whole configuration.
     digest: String,
     caches: Caches,
+    board: Arc<Board>,
+}
+
+/// The parts that a fleet is joined with.
+#[derive(Debug)]
+pub(crate) struct Joining<'a> {
+    pub(crate) config: &'a FleetConfig,
+    /// Of the whole configuration.
+    pub(crate) digest: String,
+    pub(crate) caches: &'a Caches,
+    pub(crate) board: &'a Arc<Board>,
+    /// Names of the certificates that are got by ACME, as servers of a fleet know them.
+    pub(crate) certificates: BTreeSet<String>,
 }
 
 /// This edge's part in a fleet.
@@ -82,14 +103,17 @@ impl Membership {
         })
     }
 
-    /// Is soon in the fleet that `config` names, or in none. `digest` is that of the whole configuration. Needs
-    /// a tokio runtime; nothing is waited for.
-    pub(crate) fn join(self: &Arc<Self>, config: &FleetConfig, digest: String, caches: &Caches) {
+    /// Is soon in the fleet that the configuration names, or in none. Needs a tokio runtime; nothing is waited
+    /// for.
+    pub(crate) fn join(self: &Arc<Self>, joining: Joining<'_>) {
+        let config = joining.config;
+        want(&joining);
         let wanted = config.is_on().then(|| {
             Arc::new(Wanted {
                 config: config.clone(),
-                digest,
-                caches: caches.clone(),
+                digest: joining.digest,
+                caches: joining.caches.clone(),
+                board: Arc::clone(joining.board),
             })
         });
         let is_off = wanted.is_none();
@@ -141,7 +165,8 @@ impl Membership {
             egress: self.egress.clone(),
             caches: wanted.caches.clone(),
         };
-        let started = Fleet::start(config.clone(), identity, Arc::new(host));
+        let board = Arc::clone(&wanted.board);
+        let started = Fleet::start(config.clone(), identity, Arc::new(host), board);
         let fleet = started.inspect_err(|error| tracing::error!("joining the fleet: {error}"));
         Some(Arc::new(Joined {
             config: config.clone(),
@@ -174,5 +199,22 @@ impl Membership {
     pub(crate) async fn purge(&self, order: &[u8]) -> Option<Result<(), Fault>> {
         let joined = self.joined.load_full()?;
         Some(joined.fleet.purge(order).await)
+    }
+}
+
+/// Holds the board that an edge of this configuration uses, and no others.
+fn want(joining: &Joining<'_>) {
+    let config = joining.config;
+    let is_sealed = config.seals();
+    let shares = is_sealed && config.share_certificates;
+    for topic in Topic::ALL {
+        let wanted = match topic {
+            Topic::Tickets | Topic::Drain => is_sealed.then_some(WantedContents::All),
+            Topic::Certificate => {
+                shares.then(|| WantedContents::Named(joining.certificates.clone()))
+            }
+            _ => shares.then_some(WantedContents::All),
+        };
+        joining.board.want(topic, wanted);
     }
 }

@@ -56,7 +56,9 @@ pub use behind::{
 pub use config::{Config, ConfigError};
 pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub use handover::{HandoverError, Origin, Reporter, Successor, SuccessorEvent, UpgradeError};
-pub use hikyaku_fleet::{FleetConfig, Member as FleetMember, Status as FleetStatus, StoreUrl};
+pub use hikyaku_fleet::{
+    Entry as FleetEntry, FleetConfig, Member as FleetMember, Status as FleetStatus, StoreUrl,
+};
 pub use listen::{BACKLOG, ListenError, UDP_BUFFER, try_tcp, try_udp};
 pub use secrets::{KeyFileError, NoRandomness};
 pub use serve::QuicError;

@@ -6,6 +6,7 @@
 //! The edges of a fleet have secrets in common besides, in a file that the operator writes. Keys of
 //! those go before the server's own, so that a client may come to any edge.
 
+mod epochs;
 mod file;
 mod key_file;
 mod ring;
@@ -22,7 +23,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::causes::chain;
-use hikyaku_fleet::FleetConfig;
+pub(crate) use epochs::Epoch;
+use hikyaku_fleet::{Board, FleetConfig};
 use key_file::KeyFile;
 pub use key_file::KeyFileError;
 pub(crate) use key_file::check as check_key_file;
@@ -55,6 +57,8 @@ pub(crate) struct Secrets {
     pub(crate) ring: Arc<Ring>,
     /// `None` without `fleet.key_file`.
     fleet: Option<Fleet>,
+    /// Contents that the fleet has in common, sealed by its secrets.
+    pub(crate) board: Arc<Board>,
     /// Another process replaces them, and keeps the file.
     is_lent: AtomicBool,
 }
@@ -75,6 +79,10 @@ struct Fleet {
     share_ids: bool,
     /// The newest first.
     secrets: Mutex<Vec<Secret>>,
+    /// Keys that came by the fleet's store, the newest first.
+    stored: Mutex<Vec<Epoch>>,
+    /// The secrets of these that QUIC's tokens are made with.
+    of_tokens: Mutex<Vec<Secret>>,
 }
 
 impl std::fmt::Debug for Fleet {
@@ -103,6 +111,7 @@ impl Secrets {
             quic: QuicSecret(quic),
             tickets: Arc::new(Tickets::new(tickets)),
             fleet: None,
+            board: Arc::default(),
             is_lent: AtomicBool::new(false),
         };
         if secrets.rotate()? || is_new {
@@ -125,6 +134,8 @@ impl Secrets {
             file,
             share_ids: config.shared_addresses,
             secrets: Mutex::default(),
+            stored: Mutex::default(),
+            of_tokens: Mutex::default(),
         });
         self.share(secrets);
         Ok(self)
@@ -148,8 +159,43 @@ impl Secrets {
         let changes = *former != secrets;
         *former = secrets;
         self.tickets.share(&former, now());
-        self.ring.share(&former, fleet.share_ids);
+        self.board.set_secrets(&former);
+        let stored = fleet.of_tokens.lock();
+        self.ring.share(&stored, &former, fleet.share_ids);
         changes
+    }
+
+    /// Uses keys that came by the fleet's store before those of its file. Says whether others are due.
+    pub(crate) fn store_keys(&self, epochs: Vec<Epoch>) -> bool {
+        let Some(fleet) = &self.fleet else {
+            return false;
+        };
+        let now = now();
+        let epochs = epochs::valid(epochs, now);
+        self.tickets.store(&epochs);
+        let is_due = epochs::is_due(&epochs, now);
+        let of_tokens = epochs::in_use(&epochs, now);
+        *fleet.stored.lock() = epochs;
+        let secrets = fleet.secrets.lock();
+        let mut former = fleet.of_tokens.lock();
+        if *former != of_tokens {
+            self.ring.share(&of_tokens, &secrets, fleet.share_ids);
+            *former = of_tokens;
+        }
+        is_due
+    }
+
+    /// The keys that came by the fleet's store with another, which replaces the newest in time.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(crate) fn next_keys(&self) -> Result<Vec<Epoch>, NoRandomness> {
+        let stored = self.fleet.as_ref().map(|fleet| fleet.stored.lock().clone());
+        Ok(epochs::with_next(
+            stored.unwrap_or_default(),
+            draw()?,
+            now(),
+        ))
     }
 
     /// Replaces the ticket keys that are due. Returns whether the file has to be written.

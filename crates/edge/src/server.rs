@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hikyaku_acme::{Keeper, SetupError};
+use hikyaku_acme::{Keeper, SetupError, common_name};
 use hikyaku_quic::proto::VarInt;
 use hikyaku_units::arm::Congestion;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::access_log::AccessLogError;
 use crate::admin::{self, Admin, AdminError, Demand, Demands};
 use crate::config::{Config, ConfigError};
+use crate::fleet::{FleetPeers, Joining, rotate_together, share_drains};
 use crate::handover::{HandoverError, Origin, Predecessor};
 use crate::listen::{ListenError, PlainListener};
 use crate::marked::Former;
@@ -37,7 +38,7 @@ use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
 use crate::store::{self, Lender, Store, StoreError, Writer};
 use crate::tls::{Certificate, Certificates, Stapler, TlsError};
-use certificate::{keeper, watch_certificates};
+use certificate::{follow_fleet, keeper, watch_certificates};
 pub use check::Findings;
 use doors::{Doors, QuicDoor};
 use hikyaku_content::{FilesError, SiteError};
@@ -187,9 +188,11 @@ impl Server {
         let settings = in_force.part(|all| &all.admin);
         let certificates = in_force.part(|all| &all.certificates);
         let state = in_force.load().config.state.dir.clone();
+        let board = Arc::clone(&known.secrets.board);
+        let peers = FleetPeers::new(Arc::clone(&shared.fleet), board);
         let acme = state.as_deref().map(|state| {
             let certificates = in_force.part(|all| &all.certificates);
-            Arc::new(keeper(state, certificates, &shared, &kept))
+            Arc::new(keeper(state, certificates, &shared, &kept, Arc::new(peers)))
         });
         let stapled = in_force.part(|all| &all.certificates);
         let stapler = Stapler::new(stapled, state.as_deref(), &kept.provider);
@@ -241,6 +244,16 @@ impl Server {
         services.spawn(async move { ended.run_until_cancelled(warning).await });
         let secrets = Arc::clone(&self.secrets);
         services.spawn(secrets::follow_fleet(Arc::clone(&secrets), end.clone()));
+        services.spawn(rotate_together(
+            Arc::clone(&secrets),
+            Arc::clone(&self.shared.fleet),
+            end.clone(),
+        ));
+        if let Some(egress) = self.shared.egress.clone() {
+            let (fleet, board) = (&self.shared.fleet, &self.secrets.board);
+            let (fleet, board) = (Arc::clone(fleet), Arc::clone(board));
+            services.spawn(share_drains(egress, fleet, board, end.clone()));
+        }
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
         let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
         let certificates = self.in_force.part(|all| &all.certificates);
@@ -251,16 +264,28 @@ impl Server {
             end.clone(),
         ));
         services.spawn(Arc::clone(&self.admin.stapler).run(end.clone()));
-        self.keep_certificates(false);
+        if let Some(keeper) = &self.acme {
+            let (keeper, board) = (Arc::clone(keeper), &self.secrets.board);
+            services.spawn(follow_fleet(keeper, Arc::clone(board), end.clone()));
+        }
+        // Orders first look at the fleet's certificates.
         self.join_fleet();
+        self.keep_certificates(false);
     }
 
     /// Is in the fleet that the configuration in force names, or in none.
     fn join_fleet(&self) {
         let config = &self.in_force.load().config;
-        let digest = config.digest();
-        let caches = &self.kept.caches;
-        self.shared.fleet.join(&config.fleet, digest, caches);
+        self.shared.fleet.join(Joining {
+            config: &config.fleet,
+            digest: config.digest(),
+            caches: &self.kept.caches,
+            board: &self.secrets.board,
+            certificates: config
+                .names_by_acme()
+                .map(|names| common_name(names))
+                .collect(),
+        });
     }
 
     /// Keeps the certificates that are got by ACME. With `forgiving`, failures before make none wait.
@@ -377,8 +402,8 @@ impl Server {
         set_floor(&self.kept.controls, &in_force.config.policy);
         self.in_force.replace(in_force);
         self.kept.upstreams.start_checks();
-        self.keep_certificates(true);
         self.join_fleet();
+        self.keep_certificates(true);
         self.site.reloaded();
         self.admin.stapler.reloaded();
         if let Some(egress) = &self.shared.egress {

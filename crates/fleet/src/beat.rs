@@ -102,14 +102,21 @@ impl Pulse {
                 beat
             })
             .collect();
-        let is_other = beats.iter().any(|(name, beat)| {
-            let is_recent = now_ms.saturating_sub(beat.at_ms) <= millis(SILENT);
-            *name == shared.name && beat.run != self.run && is_recent
-        });
+        let heard = |beat: &Beat| now_ms.saturating_sub(beat.at_ms) <= millis(SILENT);
+        let others = beats.iter().filter(|(name, _)| *name != shared.name);
+        let acknowledged = others.filter(|(_, beat)| heard(beat));
+        let acknowledged = acknowledged.filter_map(|(_, beat)| beat.seen.clone());
+        let acknowledged = acknowledged.collect();
+        let is_other = beats
+            .iter()
+            .any(|(name, beat)| *name == shared.name && beat.run != self.run && heard(beat));
         self.conflicts = if is_other { self.conflicts + 1 } else { 0 };
         shared.is_duplicate(self.conflicts >= CONFLICTS);
         let (members, forgotten) = member::members(beats, &shared.name, now_ms);
-        shared.saw(|seen| seen.members = Some((members, Instant::now())));
+        shared.saw(|seen| {
+            seen.members = Some((members, Instant::now()));
+            seen.acknowledged = acknowledged;
+        });
         forgotten
     }
 
@@ -130,6 +137,7 @@ impl Pulse {
             skew_ms: shared.skew_ms(),
             lag_ms: shared.lag_ms(),
             at_ms: shared.store_ms(),
+            seen: shared.board.seen(),
         };
         let text = serde_json::to_string(&beat).unwrap_or_default();
         let mut set = cmd("HSET");

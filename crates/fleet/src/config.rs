@@ -32,6 +32,9 @@ pub struct FleetConfig {
     /// Clients carry a summary of their path in session tickets, of 64 bytes at most. An edge that knows
     /// less of a client begins with that. Default `true`.
     pub carry: bool,
+    /// Accounts and certificates by ACME, with their private keys, go through the store, sealed by the secrets of
+    /// `key_file`. Default `false`.
+    pub share_certificates: bool,
     /// URL of the store, or a list: nodes of a cluster, or sentinels. Default: none, nothing is shared.
     #[serde(deserialize_with = "hikyaku_units::one_or_many")]
     pub store: Vec<StoreUrl>,
@@ -74,6 +77,7 @@ impl Default for FleetConfig {
             key_file: None,
             shared_addresses: false,
             carry: true,
+            share_certificates: false,
             store: Vec::new(),
             cluster: false,
             sentinel: None,
@@ -96,6 +100,11 @@ impl FleetConfig {
     /// Whether anything is shared.
     pub fn is_on(&self) -> bool {
         !self.store.is_empty()
+    }
+
+    /// Whether contents go through the store sealed.
+    pub fn seals(&self) -> bool {
+        self.is_on() && self.key_file.is_some()
     }
 
     /// The name of this edge.
@@ -136,6 +145,11 @@ impl FleetConfig {
         fault(
             self.store.is_empty() && (self.cluster || is_sentinel),
             "`fleet.cluster` and `fleet.sentinel` say what `fleet.store` names: set `fleet.store`, too",
+        );
+        fault(
+            self.share_certificates && (self.store.is_empty() || self.key_file.is_none()),
+            "`fleet.share_certificates` sends certificates through `fleet.store`, sealed by the secrets of \
+             `fleet.key_file`: set both",
         );
         fault(
             self.cluster && is_sentinel,

@@ -1,12 +1,14 @@
 //! The task that alone connects, writes and looks after the store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::beat::{Contents, Pulse};
+use crate::board::Sync;
 use crate::clock;
 use crate::connect;
 use crate::fault::Fault;
@@ -31,6 +33,7 @@ pub(crate) struct Driver {
     pub(crate) pulse: Pulse,
     pub(crate) writer: Writer,
     pub(crate) purges: Purges,
+    pub(crate) sync: Sync,
 }
 
 impl Driver {
@@ -63,6 +66,7 @@ impl Driver {
     /// Works over a link for as long as it is of use.
     async fn connected(&mut self, link: Link, stop: &CancellationToken) {
         self.purges.resumed();
+        self.sync.resumed();
         // A store that takes connections may still be hung, or not be what it seems.
         if let Err(fault) = self.turn(&link).await {
             return self.shared.gave_up(fault);
@@ -76,7 +80,7 @@ impl Driver {
                     return;
                 }
                 () = self.shared.broken.notified() => {}
-                () = sleep(interval()) => match self.turn(&link).await {
+                () = self.due() => match self.turn(&link).await {
                     Ok(()) => self.shared.answered(),
                     Err(fault) => self.shared.failed(fault),
                 }
@@ -87,7 +91,22 @@ impl Driver {
         }
     }
 
+    /// The next turn is due: in time, or since something waits for it.
+    async fn due(&self) {
+        tokio::select! {
+            () = sleep(interval()) => {}
+            () = self.shared.board.wake.notified() => {}
+        }
+    }
+
     async fn turn(&mut self, link: &Link) -> Result<(), Fault> {
+        let number = self.shared.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        self.parts(link).await?;
+        self.shared.done.send_replace(number);
+        Ok(())
+    }
+
+    async fn parts(&mut self, link: &Link) -> Result<(), Fault> {
         let (shared, host) = (&*self.shared, &*self.host);
         match self.pulse.beat(shared, link).await? {
             Contents::Same => {}
@@ -98,6 +117,7 @@ impl Driver {
             }
         }
         self.purges.apply(shared, link, host).await?;
-        self.writer.write(shared, link, host).await
+        let unwritten = self.sync.run(shared, link).await?;
+        self.writer.write(shared, link, host, unwritten).await
     }
 }

@@ -1,18 +1,22 @@
 //! The handle of an edge to its fleet.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::beat::Pulse;
+use crate::board::{Board, Sync, Topic};
 use crate::config::FleetConfig;
 use crate::driver::Driver;
 use crate::fault::{Fault, FaultKind};
 use crate::field::Field;
 use crate::key::Key;
+use crate::lease::{self, Lease};
 use crate::purges::{self, Purges};
 use crate::reader::{self, Ask, Missed};
 use crate::shared::{Host, Shared};
@@ -43,7 +47,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Begins to look for the store, in tasks of their own, and returns at once. Needs a tokio runtime.
+    /// Begins to look for the store, in tasks of their own, and returns at once. Needs a tokio runtime. The
+    /// contents of `board` and those of the store are brought together for as long as this lives.
     ///
     /// # Errors
     /// If the configuration has faults, names no store, or no name of this edge is found.
@@ -51,6 +56,7 @@ impl Fleet {
         config: FleetConfig,
         identity: Identity,
         host: Arc<dyn Host>,
+        board: Arc<Board>,
     ) -> Result<Self, StartError> {
         if let Some(fault) = config.faults().into_iter().next() {
             return Err(StartError(fault));
@@ -59,7 +65,7 @@ impl Fleet {
             return Err(StartError("`fleet.store` names no store".to_owned()));
         }
         let name = config.edge_name().map_err(StartError)?;
-        let shared = Arc::new(Shared::new(config, name, identity.config));
+        let shared = Arc::new(Shared::new(config, name, identity.config, board));
         let stop = CancellationToken::new();
         let (asks, queue) = mpsc::channel(reader::QUEUE);
         let driver = Driver {
@@ -68,6 +74,7 @@ impl Fleet {
             pulse: Pulse::new(identity.version),
             writer: Writer::new(),
             purges: Purges::new(),
+            sync: Sync::new(),
         };
         let tasks = TaskTracker::new();
         tasks.spawn(reader::send(Arc::clone(&shared), queue, stop.clone()));
@@ -106,6 +113,48 @@ impl Fleet {
             Some(link) => purges::give(&self.shared, &link, order).await,
             None => Err(self.shared.last_fault()),
         }
+    }
+
+    /// Brings the board's contents and the store's together now. Returns whether that was done: it is not while the
+    /// store can't be used, nor when it takes longer than `patience`.
+    pub async fn sync(&self, patience: Duration) -> bool {
+        let shared = &self.shared;
+        if !shared.is_up() {
+            return false;
+        }
+        let mut done = shared.done.subscribe();
+        let begun = shared.begun.load(Ordering::SeqCst);
+        shared.board.wake.notify_one();
+        let is_done = done.wait_for(|number| *number > begun);
+        matches!(timeout(patience, is_done).await, Ok(Ok(_)))
+    }
+
+    /// Takes or renews the lease of a content for so long. One edge has it at a time, unless the store loses
+    /// its memory.
+    pub async fn lease(&self, topic: Topic, name: &str, time: Duration) -> Lease {
+        match self.shared.link() {
+            Some(link) => lease::take(&self.shared, &link, topic, name, time).await,
+            None => Lease::Unavailable,
+        }
+    }
+
+    /// Gives a lease back before its time.
+    pub async fn release(&self, topic: Topic, name: &str) {
+        if let Some(link) = self.shared.link() {
+            lease::release(&self.shared, &link, topic, name).await;
+        }
+    }
+
+    /// Whether all other members that are heard of, and that answer authorities, have this edge's content of a
+    /// name of [`Topic::Challenge`].
+    pub fn is_acknowledged(&self, name: &str) -> bool {
+        let revision = self.shared.board.revision(Topic::Challenge, name);
+        revision.is_some_and(|revision| {
+            self.shared.saw(|seen| {
+                let mut others = seen.acknowledged.iter();
+                others.all(|seen| seen.contains(&revision))
+            })
+        })
     }
 
     /// Whether the store answers.

@@ -22,6 +22,12 @@ pub(crate) enum Kind {
     Route,
     /// Purges of caches, a stream.
     Purge,
+    /// Something that the whole fleet has in common, sealed.
+    Shared,
+    /// The revisions of a topic's contents, a field each.
+    Revision,
+    /// The edge that does something for all others now.
+    Lease,
 }
 
 impl Kind {
@@ -32,6 +38,9 @@ impl Kind {
             Self::Path => "path",
             Self::Route => "route",
             Self::Purge => "purge",
+            Self::Shared => "shared",
+            Self::Revision => "revision",
+            Self::Lease => "lease",
         }
     }
 }
@@ -62,6 +71,11 @@ impl Key {
             kind,
             id: id.into(),
         })
+    }
+
+    /// The key of a kind for something that the whole fleet has in common. `id` is as for [`path`](Self::path).
+    pub(crate) fn common(kind: Kind, id: &str) -> Option<Self> {
+        Self::of(kind, id)
     }
 
     /// The one key of a kind that has no more.

@@ -33,6 +33,9 @@ pub(crate) struct Beat {
     pub(crate) lag_ms: u64,
     /// When this was written, by the store's clock.
     pub(crate) at_ms: u64,
+    /// Beginnings of the revisions that it has of answers to authorities; `None`: it has none ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seen: Option<Vec<String>>,
 }
 
 /// An edge of the fleet, as it last reported itself.
@@ -138,6 +141,7 @@ mod tests {
             skew_ms: -3,
             lag_ms: 0,
             at_ms,
+            seen: None,
         }
     }
 

@@ -195,7 +195,12 @@ mod tests {
     use redis::Value;
 
     fn shared() -> Shared {
-        Shared::new(FleetConfig::default(), "own".to_owned(), String::new())
+        Shared::new(
+            FleetConfig::default(),
+            "own".to_owned(),
+            String::new(),
+            std::sync::Arc::default(),
+        )
     }
 
     fn hash(fields: &[(&[u8], &[u8])]) -> Vec<Value> {

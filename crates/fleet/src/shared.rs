@@ -1,12 +1,14 @@
 //! The state that a fleet's tasks share.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+use crate::board::Board;
 use crate::breaker::{Breaker, Phase};
 use crate::clock;
 use crate::config::FleetConfig;
@@ -39,6 +41,13 @@ pub(crate) struct Shared {
     /// The store, for messages.
     pub(crate) place: String,
     pub(crate) counters: Counters,
+    pub(crate) board: Arc<Board>,
+    /// Differs from that of all other processes that lease something.
+    pub(crate) token: String,
+    /// Turns that have begun.
+    pub(crate) begun: AtomicU64,
+    /// The last turn that succeeded.
+    pub(crate) done: watch::Sender<u64>,
     /// Notified when the link is of no more use.
     pub(crate) broken: Notify,
     /// The connection, while the store can be used.
@@ -76,11 +85,22 @@ pub(crate) struct Seen {
     pub(crate) answer: Duration,
     /// Since when something has waited to be written.
     pub(crate) waiting: Option<Instant>,
+    /// The answers to authorities that other members have, of each member that is heard of.
+    pub(crate) acknowledged: Vec<Vec<String>>,
 }
 
 impl Shared {
-    pub(crate) fn new(config: FleetConfig, name: String, config_digest: String) -> Self {
+    pub(crate) fn new(
+        config: FleetConfig,
+        name: String,
+        config_digest: String,
+        board: Arc<Board>,
+    ) -> Self {
         Self {
+            token: format!("{name} {:016x}", clock::random()),
+            begun: AtomicU64::new(0),
+            done: watch::channel(0).0,
+            board,
             place: config.place(),
             config,
             name,
@@ -287,6 +307,7 @@ impl Shared {
             skew_ms: self.skew_ms(),
             answer_us: u64::try_from(seen.answer.as_micros()).unwrap_or(u64::MAX),
             counts: self.counters.now(),
+            contents: self.board.entries(),
             members: match seen.members {
                 Some((members, read)) => member::aged(members, read.elapsed()),
                 None => Vec::new(),

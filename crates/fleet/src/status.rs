@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::board::Entry;
 use crate::member::Member;
 
 /// The state of this edge's part in a fleet.
@@ -35,6 +36,9 @@ pub struct Status {
     pub answer_us: u64,
     /// Numbers since the start.
     pub counts: Counts,
+    /// The contents that the whole fleet has in common and that this edge holds. None of them shows a secret.
+    #[serde(default)]
+    pub contents: Vec<Entry>,
     /// The fleet's members, by name.
     pub members: Vec<Member>,
 }
@@ -64,6 +68,15 @@ pub struct Counts {
     pub emptied: u64,
     /// Purges of other edges that were applied.
     pub purges: u64,
+    /// Contents that were written.
+    #[serde(default)]
+    pub contents_written: u64,
+    /// Contents in the store that no secret of the key file opened.
+    #[serde(default)]
+    pub unsealed: u64,
+    /// Contents in the store that were older than the content that this edge holds, or void.
+    #[serde(default)]
+    pub older: u64,
 }
 
 /// [`Counts`] that many add to.
@@ -80,6 +93,9 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) emptied: AtomicU64,
     pub(crate) purges: AtomicU64,
+    pub(crate) contents_written: AtomicU64,
+    pub(crate) unsealed: AtomicU64,
+    pub(crate) older: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -102,6 +118,9 @@ impl Counters {
             connections: of(&self.connections),
             emptied: of(&self.emptied),
             purges: of(&self.purges),
+            contents_written: of(&self.contents_written),
+            unsealed: of(&self.unsealed),
+            older: of(&self.older),
         }
     }
 }

@@ -43,12 +43,13 @@ impl Writer {
         }
     }
 
-    /// Writes the changes, or a turn's worth of them.
+    /// Writes the changes, or a turn's worth of them. `unwritten`: why something else could not be written.
     pub(crate) async fn write(
         &mut self,
         shared: &Shared,
         link: &Link,
         host: &dyn Host,
+        unwritten: Option<Fault>,
     ) -> Result<(), Fault> {
         if !self.breaker.allows(Instant::now()) {
             return Ok(());
@@ -56,7 +57,7 @@ impl Writer {
         match self.turn(shared, link, host).await {
             Ok(()) => {
                 self.breaker.succeeded();
-                shared.wrote(Ok(()));
+                shared.wrote(unwritten.map_or(Ok(()), Err));
                 Ok(())
             }
             Err(fault) => {

@@ -83,6 +83,25 @@ impl Agent {
         state.notify(&event);
     }
 
+    /// Begins a drain of the second egress route for this reason, or ends it.
+    pub fn drain_second(&self, reason: Option<&str>) {
+        let mut state = self.state.lock().unwrap();
+        let path = state.paths[1].as_object_mut().unwrap();
+        match reason {
+            Some(reason) => {
+                let drain = json!({"reason": reason, "since": "2026-11-28T09:00:00Z"});
+                path.insert("drain".to_owned(), drain);
+                path["state"] = "draining".into();
+            }
+            None => {
+                path.remove("drain");
+                path["state"] = "up".into();
+            }
+        }
+        let event = format!("event: path\ndata: {}\n\n", state.paths[1]);
+        state.notify(&event);
+    }
+
     /// Has classes of content leave by the second egress route, and the others as plain packets do.
     pub fn steer(&self, classes: &[&str]) {
         let mut state = self.state.lock().unwrap();

@@ -3,6 +3,7 @@
 
 mod challenges;
 mod failures;
+mod fleet;
 
 use std::fs;
 use std::path::PathBuf;

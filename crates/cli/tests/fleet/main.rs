@@ -1,6 +1,7 @@
 //! Servers that share what they learn through a real store.
 #![allow(clippy::unwrap_used)]
 
+mod drains;
 mod outages;
 mod sharing;
 

@@ -1,6 +1,6 @@
 //! Keeping up with the agent: its events, and the questions to it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ impl Egress {
             self.apply(snapshot);
             let state = self.state();
             let paths = state.paths().map(|(_, path)| {
-                let (name, state) = (&path.name, path.state.name());
+                let (name, state) = (&path.name, path.standing().0.name());
                 format!("{name} ({state})")
             });
             let paths: Vec<String> = paths.collect();
@@ -191,6 +191,26 @@ impl Egress {
         !moved.is_empty()
     }
 
+    /// Takes egress routes of these names for drained, with these reasons, and no others. Answers of the agent
+    /// name them all the same.
+    pub(crate) fn drain_elsewhere(&self, drains: BTreeMap<String, Arc<str>>) {
+        if *self.state().elsewhere() != drains {
+            let drains = Arc::new(drains);
+            self.change(|state| state.set_elsewhere(drains));
+        }
+    }
+
+    /// Names and reasons of the egress routes that are drained at this host's agent. `None` before it has
+    /// reported any.
+    pub(crate) fn own_drains(&self) -> Option<BTreeMap<String, String>> {
+        let state = self.state();
+        let drained = state.paths().filter_map(|(_, path)| {
+            let drain = path.drain.as_ref()?;
+            Some((path.name.clone(), drain.reason.clone()))
+        });
+        state.is_usable().then(|| drained.collect())
+    }
+
     /// Puts another state into force, which all connections follow.
     fn change(&self, change: impl FnOnce(&mut State)) {
         self.set_state(change);
@@ -198,9 +218,12 @@ impl Egress {
     }
 
     fn set_state(&self, change: impl FnOnce(&mut State)) {
+        // The agent's follower and that of other edges both change it.
+        let changing = self.changing.lock();
         let mut state = State::clone(&self.state());
         change(&mut state);
         self.state.store(Arc::new(state));
+        drop(changing);
         self.set_gate();
     }
 

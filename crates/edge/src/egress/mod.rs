@@ -67,6 +67,8 @@ pub(crate) struct Egress {
     socket: PathBuf,
     by: SteerBy,
     state: ArcSwap<State>,
+    /// Held by whoever puts another state in place.
+    changing: Mutex<()>,
     connected: AtomicBool,
     lookups: Arc<Lookups>,
     table: Mutex<RouteTable>,
@@ -102,6 +104,7 @@ impl Egress {
             socket,
             by: SteerBy::of(config.steer),
             state: ArcSwap::default(),
+            changing: Mutex::default(),
             connected: AtomicBool::new(false),
             lookups: Arc::default(),
             table: Mutex::new(RouteTable::new(table, policy)),

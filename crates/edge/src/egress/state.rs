@@ -1,5 +1,6 @@
 //! The agent's last report: its egress routes and the operator's policies.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub(crate) struct State {
     /// By their place in `names`.
     paths: Vec<(EgressId, Path)>,
     policies: Vec<Policy>,
+    /// Reasons of drains at other edges, by the names of egress routes.
+    elsewhere: Arc<BTreeMap<String, Arc<str>>>,
 }
 
 /// The agent's answer for clients of a prefix.
@@ -122,7 +125,8 @@ impl State {
         (comes_up, changed)
     }
 
-    fn set_path(&mut self, path: Path) {
+    fn set_path(&mut self, mut path: Path) {
+        path.elsewhere = self.elsewhere.get(&path.name).cloned();
         let Some(id) = self.names.id(&path.name) else {
             tracing::warn!(
                 "the egress agent has more than {MAX_EGRESSES} paths: `{}` is not used",
@@ -133,6 +137,19 @@ impl State {
         self.paths.retain(|(other, _)| *other != id);
         self.paths.push((id, path));
         self.paths.sort_unstable_by_key(|(id, _)| *id);
+    }
+
+    /// Takes egress routes of these names for drained, and no others.
+    pub(super) fn set_elsewhere(&mut self, elsewhere: Arc<BTreeMap<String, Arc<str>>>) {
+        self.elsewhere = elsewhere;
+        for (_, path) in &mut self.paths {
+            path.elsewhere = self.elsewhere.get(&path.name).cloned();
+        }
+    }
+
+    /// Reasons of drains at other edges, by the names of egress routes.
+    pub(super) fn elsewhere(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.elsewhere
     }
 
     pub(super) fn set_policies(&mut self, policies: Vec<Policy>) {
@@ -266,7 +283,7 @@ impl Verdict {
 
 /// Whether it may be used for clients that it reaches.
 fn is_up(path: &Path) -> bool {
-    path.state == EgressState::Up && path.mark != 0
+    path.standing().0 == EgressState::Up && path.mark != 0
 }
 
 #[cfg(test)]

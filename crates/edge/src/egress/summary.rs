@@ -82,8 +82,8 @@ impl Egress {
         let state = self.state();
         let paths = state.paths().map(|(_, path)| EgressSummary {
             name: path.name.clone(),
-            state: path.state.name(),
-            reason: path.reason.clone(),
+            state: path.standing().0.name(),
+            reason: path.standing().1.to_owned(),
             backup: path.backup,
         });
         let steered = state.paths().map(|(path, _)| Route::Steered(path));
@@ -158,7 +158,7 @@ impl Egress {
         for (_, path) in self.state().paths() {
             let labels = vec![("path", path.name.clone())];
             up.get_or_create(&labels)
-                .set(i64::from(path.state == EgressState::Up));
+                .set(i64::from(path.standing().0 == EgressState::Up));
         }
         registry.register("egress_path_up", "Whether a path may be used", up);
     }

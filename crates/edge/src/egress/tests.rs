@@ -171,6 +171,31 @@ async fn connections_follow_the_agent() {
 }
 
 #[tokio::test]
+async fn a_drain_at_another_edge_holds_whatever_the_agent_reports() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.route=transit-b"]);
+    let connection = edge.connection("2001:db9:1::7", None);
+    edge.until_on(&connection, "transit-b").await;
+    assert_eq!(edge.egress.own_drains().unwrap().len(), 0);
+    let drain = [("transit-b".to_owned(), "drained at fra-2: work".into())];
+    edge.egress.drain_elsewhere(drain.into_iter().collect());
+    edge.until_on(&connection, "plain").await;
+    let summary = || serde_json::to_string(&edge.egress.summary()).unwrap();
+    assert!(summary().contains("\"draining\",\"reason\":\"drained at fra-2: work\""));
+    // The agent does not know of it.
+    agent.send("path", &path("transit-b", "up", MARK_B + 1, &[]));
+    agent.send("path", &path("transit-a", "down", MARK_B + 2, &[]));
+    until("the events are applied", || {
+        summary().contains("\"transit-a\",\"state\":\"down\"")
+    })
+    .await;
+    assert_eq!(edge.name(&connection), "plain");
+    edge.egress
+        .drain_elsewhere(std::collections::BTreeMap::new());
+    edge.until_on(&connection, "transit-b").await;
+}
+
+#[tokio::test]
 async fn a_lookup_is_kept_until_routes_change() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &["policy.route=transit-b"]);

@@ -2,6 +2,7 @@
 //! and unknown ones ignored, as that document asks for.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use hikyaku_core::egress::{self, Mode};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,12 @@ pub(crate) struct Path {
     /// Liveness by probes; `None` without them.
     #[serde(default)]
     pub(crate) probe: Option<Probe>,
+    /// Present while somebody drains it at this agent.
+    #[serde(default)]
+    pub(super) drain: Option<Drain>,
+    /// Why it is drained at another edge of the PoP, which the agent does not know.
+    #[serde(skip)]
+    pub(super) elsewhere: Option<Arc<str>>,
     /// Router ID of its border.
     #[serde(default)]
     border: Option<Ipv4Addr>,
@@ -57,7 +64,22 @@ pub(crate) struct Path {
     port: Option<Port>,
 }
 
+/// A drain of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Drain {
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
 impl Path {
+    /// Its use, and the reason: those of the agent, unless it is drained at another edge.
+    pub(crate) fn standing(&self) -> (EgressState, &str) {
+        match (self.state, &self.elsewhere) {
+            (EgressState::Up, Some(why)) => (EgressState::Draining, why),
+            (state, _) => (state, &self.reason),
+        }
+    }
+
     /// Whether probes show that its packets are lost, whatever BGP says.
     pub(crate) fn is_dead(&self) -> bool {
         self.state == EgressState::Down

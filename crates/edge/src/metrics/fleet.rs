@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hikyaku_fleet::{Counts, Status};
+use hikyaku_fleet::{Counts, Entry, Status, Topic};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -33,9 +34,26 @@ pub(crate) fn register_fleet(registry: &mut Registry, status: &Status) {
             .map(|(outcome, count)| (vec![("outcome", outcome)], count))
             .to_vec(),
     );
+    register_contents(registry, status);
     for (name, help, count) in single_counts(counts) {
         counters(registry, name, help, vec![(Labels::new(), count)]);
     }
+}
+
+/// Adds the number of sealed contents that this edge has, by topic.
+fn register_contents(registry: &mut Registry, status: &Status) {
+    let contents = Family::<Vec<(&'static str, &'static str)>, Gauge>::default();
+    for topic in Topic::ALL {
+        let of_topic = |entry: &&Entry| entry.topic == topic.word();
+        let count = status.contents.iter().filter(of_topic).count();
+        let labels = vec![("topic", topic.word())];
+        contents.get_or_create(&labels).set(count as i64);
+    }
+    registry.register(
+        "fleet_contents",
+        "Contents that the fleet has in common and that this edge holds, by topic",
+        contents,
+    );
 }
 
 fn gauges(status: &Status) -> [(&'static str, &'static str, u64); 5] {
@@ -89,7 +107,7 @@ fn times(status: &Status) -> [(&'static str, &'static str, f64); 3] {
     ]
 }
 
-fn single_counts(counts: &Counts) -> [(&'static str, &'static str, u64); 7] {
+fn single_counts(counts: &Counts) -> [(&'static str, &'static str, u64); 10] {
     [
         (
             "fleet_keys_written",
@@ -125,6 +143,21 @@ fn single_counts(counts: &Counts) -> [(&'static str, &'static str, u64); 7] {
             "fleet_purges",
             "Purges of other edges that were applied",
             counts.purges,
+        ),
+        (
+            "fleet_contents_written",
+            "Sealed contents written to the fleet's store",
+            counts.contents_written,
+        ),
+        (
+            "fleet_contents_unsealed",
+            "Contents in the fleet's store that no secret of the key file opened",
+            counts.unsealed,
+        ),
+        (
+            "fleet_contents_older",
+            "Contents in the fleet's store that were older than those of this edge, or void",
+            counts.older,
         ),
     ]
 }

@@ -55,12 +55,13 @@ impl Ring {
     }
 
     /// Uses these secrets before the server's own, for the tokens of addresses and, where edges
-    /// `share_ids`, for connection ids and stateless resets.
-    pub(super) fn share(&self, secrets: &[Secret], share_ids: bool) {
+    /// `share_ids`, for connection ids and stateless resets. Those that are `stored` are for tokens alone:
+    /// they are replaced each day, and connections may last for longer.
+    pub(super) fn share(&self, stored: &[Secret], secrets: &[Secret], share_ids: bool) {
         let of_ids = if share_ids { secrets } else { &[] };
         self.ids
             .store(Arc::new(newest(of_ids, &self.own, IdKeys::of)));
-        let tokens = newest(secrets, &self.own, token);
+        let tokens = newest(&[stored, secrets].concat(), &self.own, token);
         self.tokens.0.store(Arc::new(tokens));
     }
 
@@ -153,7 +154,7 @@ mod tests {
 
     fn ring(shared: &[Secret]) -> Ring {
         let ring = Ring::new(super::super::draw().unwrap());
-        ring.share(shared, true);
+        ring.share(&[], shared, true);
         ring
     }
 
@@ -187,8 +188,14 @@ mod tests {
         }
         let own = ring(&[]);
         let token = sealed(&own);
-        own.share(&[new], true);
+        own.share(&[], &[new], true);
         assert!(opens(&own, &token), "from before it joined the fleet");
+        edge.share(&[[9; 32]], &[new, old], true);
+        assert!(
+            opens(&edge, &sealed(&ring(&[old]))),
+            "with one of the store"
+        );
+        assert!(!opens(&ring(&[new, old]), &sealed(&edge)), "which seals");
         let mut changed = sealed(&edge);
         changed[0] ^= 1;
         assert!(!opens(&edge, &changed), "forged");

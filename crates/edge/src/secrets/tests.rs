@@ -79,3 +79,59 @@ fn without_a_directory_to_write_to_there_are_keys() {
     let secrets = Secrets::load(Some(&file), None).unwrap();
     assert_eq!(names(&secrets).len(), 1);
 }
+
+/// The secrets of an edge whose fleet has one secret in its file.
+fn in_fleet(file: &Path) -> Secrets {
+    fs::write(file, "01".repeat(32)).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = FleetConfig {
+        key_file: Some(file.to_owned()),
+        ..FleetConfig::default()
+    };
+    let secrets = Secrets::load(None, None).unwrap();
+    secrets.in_fleet(&config).unwrap()
+}
+
+#[test]
+fn tickets_of_the_stores_keys_are_closed_to_who_has_the_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("keys");
+    let [a, b, thief] = [(); 3].map(|()| in_fleet(&file));
+    let client = "192.0.2.7".parse().unwrap();
+    let opens = |edge: &Secrets, ticket: &[u8]| edge.tickets.open(ticket, client).is_some();
+    let derived = a.tickets.seal(b"session", None).unwrap();
+    assert!(opens(&b, &derived), "without the store");
+    assert!(a.store_keys(Vec::new()), "a key is due");
+    let key = Epoch {
+        from: now() - 10,
+        secret: draw().unwrap(),
+    };
+    for edge in [&a, &b] {
+        assert!(!edge.store_keys(vec![key.clone()]), "no other is due");
+    }
+    let ticket = a.tickets.seal(b"session", None).unwrap();
+    assert!(opens(&b, &ticket) && !opens(&thief, &ticket));
+    assert!(opens(&a, &derived), "those of before stay good");
+    // A key that is not in use yet opens, and makes no tickets.
+    let next = Epoch {
+        from: now() + 600,
+        secret: draw().unwrap(),
+    };
+    a.store_keys(vec![next, key.clone()]);
+    assert!(opens(&b, &a.tickets.seal(b"session", None).unwrap()));
+    // Once it is old, derived ones are made again, and after two days it is gone.
+    let old = |hours: u64| {
+        vec![Epoch {
+            from: now() - hours * 3600 - 60,
+            ..key.clone()
+        }]
+    };
+    assert!(a.store_keys(old(25)), "another is due");
+    assert!(opens(&thief, &a.tickets.seal(b"session", None).unwrap()));
+    assert!(opens(&a, &ticket));
+    a.store_keys(old(49));
+    assert!(!opens(&a, &ticket));
+    let drawn = a.next_keys().unwrap();
+    assert_eq!(Epoch::decode(&Epoch::encode(&drawn)), drawn);
+    assert!(!format!("{a:?}").contains("secret:"));
+}

@@ -12,11 +12,12 @@ use hikyaku_core::client::key::prefixes;
 use rustls::server::ProducesTickets;
 use siphasher::sip::SipHasher24;
 
+use super::epochs::{self, Epoch};
 use super::{Secret, derive};
 
 /// Seconds that tickets are good for. A key makes tickets for as long, and opens them for as long again.
 /// So a stolen key reads the TLS 1.2 sessions of two days at most.
-const LIFE: u32 = 24 * 3600;
+pub(super) const LIFE: u32 = 24 * 3600;
 const NAME_LEN: usize = 16;
 const PREFIX_LEN: usize = 8;
 
@@ -140,6 +141,8 @@ pub(crate) struct Tickets {
     own: ArcSwap<Vec<TicketKey>>,
     /// Today's of the newest secret first; empty without a fleet.
     shared: ArcSwap<Vec<TicketKey>>,
+    /// Random ones that came by the fleet's store, the newest first.
+    stored: ArcSwap<Vec<TicketKey>>,
 }
 
 impl Tickets {
@@ -148,6 +151,7 @@ impl Tickets {
         Self {
             own: ArcSwap::from_pointee(keys),
             shared: ArcSwap::default(),
+            stored: ArcSwap::default(),
         }
     }
 
@@ -167,6 +171,18 @@ impl Tickets {
             })
         });
         self.shared.store(Arc::new(keys.collect()));
+    }
+
+    /// Uses keys that came by the fleet's store, the newest first, as long as one of them is in use.
+    pub(super) fn store(&self, epochs: &[Epoch]) {
+        let former = self.stored.load();
+        let is_same = |(key, epoch): (&TicketKey, &Epoch)| key.secret == epoch.secret;
+        if former.len() == epochs.len() && former.iter().zip(epochs).all(is_same) {
+            return;
+        }
+        let keys = epochs.iter();
+        let keys = keys.map(|epoch| TicketKey::new(epoch.secret, epoch.from));
+        self.stored.store(Arc::new(keys.collect()));
     }
 
     /// Draws a key where the newest is due to be replaced at `now`, and forgets those that are too
@@ -204,8 +220,12 @@ impl Tickets {
 
     /// A ticket for a session, with what its client is to carry.
     pub(crate) fn seal(&self, session: &[u8], carried: Option<(IpAddr, &[u8])>) -> Option<Vec<u8>> {
-        let (shared, own) = (self.shared.load(), self.own.load());
-        shared.first().or(own.first())?.seal(session, carried)
+        let now = super::now();
+        let (stored, shared, own) = (self.stored.load(), self.shared.load(), self.own.load());
+        let mut stored = stored.iter();
+        let stored = stored.find(|key| epochs::is_in_use(key.made, now));
+        let key = stored.or(shared.first()).or(own.first());
+        key?.seal(session, carried)
     }
 
     /// The content of a ticket that `client` has shown; `None` if it was made with none of the keys.
@@ -214,8 +234,8 @@ impl Tickets {
     }
 
     fn open_for(&self, ticket: &[u8], client: Option<IpAddr>) -> Option<Opened> {
-        let (shared, own) = (self.shared.load(), self.own.load());
-        let mut keys = shared.iter().chain(own.iter());
+        let (stored, shared, own) = (self.stored.load(), self.shared.load(), self.own.load());
+        let mut keys = stored.iter().chain(shared.iter()).chain(own.iter());
         keys.find_map(|key| key.open(ticket, client))
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hikyaku_acme::{Keeper, system_clock};
+use hikyaku_acme::{Keeper, Peers, system_clock};
+use hikyaku_fleet::Board;
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 
@@ -58,10 +59,21 @@ pub(super) fn keeper(
     certificates: Part<Certificates>,
     shared: &Arc<Shared>,
     kept: &Kept,
+    peers: Arc<dyn Peers>,
 ) -> Keeper {
     let (shared, provider) = (Arc::clone(shared), Arc::clone(&kept.provider));
     let on_issued = move |file: &Path| take_issued(file, &certificates.load(), &shared, &provider);
-    Keeper::new(state, Arc::clone(&kept.answers), system_clock(), on_issued)
+    let answers = Arc::clone(&kept.answers);
+    answers.share(Arc::clone(&peers));
+    Keeper::new(state, answers, system_clock(), Some(peers), on_issued)
+}
+
+/// Has certificates taken over that other edges of the fleet have got.
+pub(super) async fn follow_fleet(keeper: Arc<Keeper>, board: Arc<Board>, end: CancellationToken) {
+    let mut changed = board.changed();
+    while let Some(Ok(())) = end.run_until_cancelled(changed.changed()).await {
+        keeper.look();
+    }
 }
 
 /// Takes a certificate into use that has just been got by ACME.

@@ -94,7 +94,7 @@ async fn a_configuration_with_faults_does_not_start() {
             config: String::new(),
         };
         let host = std::sync::Arc::new(Table::default());
-        Fleet::start(config, identity, host).map(drop)
+        Fleet::start(config, identity, host, std::sync::Arc::default()).map(drop)
     };
     let error = start("").unwrap_err().to_string();
     assert_eq!(error, "`fleet.store` names no store");

@@ -1,6 +1,7 @@
 //! Edges that share a real store, whatever happens to it.
 #![allow(clippy::unwrap_used)]
 
+mod board;
 mod failures;
 mod faults;
 mod kinds;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hikyaku_fleet::{Change, Field, Fleet, FleetConfig, Host, Identity, Key, Missed};
+use hikyaku_fleet::{Board, Change, Field, Fleet, FleetConfig, Host, Identity, Key, Missed};
 use hikyaku_testkit::PATIENCE;
 
 /// The knowledge of an edge, in place of its table of clients.
@@ -50,9 +51,16 @@ impl Host for Table {
 pub(crate) struct Edge {
     pub(crate) fleet: Fleet,
     table: Arc<Table>,
+    pub(crate) board: Arc<Board>,
 }
 
 impl Edge {
+    /// An edge of this name, which has board before it begins.
+    pub(crate) fn holding(name: &str, url: &str, board: Board) -> Self {
+        let text = format!("store = \"{url}\"\nname = \"{name}\"\n");
+        Self::begun(toml::from_str(&text).unwrap(), board)
+    }
+
     /// An edge of this name, with more keys of its configuration.
     pub(crate) fn start(name: &str, url: &str, more: &str) -> Self {
         let text = format!("store = \"{url}\"\nname = \"{name}\"\n{more}");
@@ -60,14 +68,23 @@ impl Edge {
     }
 
     pub(crate) fn configured(config: FleetConfig) -> Self {
+        Self::begun(config, Board::default())
+    }
+
+    fn begun(config: FleetConfig, board: Board) -> Self {
         let table = Arc::new(Table::default());
         let identity = Identity {
             version: "0.1.0".to_owned(),
             config: "c0ffee".to_owned(),
         };
         let host: Arc<Table> = Arc::clone(&table);
-        let fleet = Fleet::start(config, identity, host).unwrap();
-        Self { fleet, table }
+        let board = Arc::new(board);
+        let fleet = Fleet::start(config, identity, host, Arc::clone(&board)).unwrap();
+        Self {
+            fleet,
+            table,
+            board,
+        }
     }
 
     /// Notes something to be shared of a prefix.

@@ -78,7 +78,7 @@ impl Edge {
         };
         let host = Arc::clone(&knowledge);
         Ok(Arc::new(Self {
-            fleet: Fleet::start(config, identity, host)?,
+            fleet: Fleet::start(config, identity, host, Arc::default())?,
             knowledge,
             name,
             policy: PolicyConfig::default(),
