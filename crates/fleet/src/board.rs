@@ -94,6 +94,11 @@ impl Content {
         (self.stamp, &self.bytes) > (other.stamp, &other.bytes)
     }
 
+    /// Its end may be another: it is kept for longer then.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.stamp, &self.bytes) == (other.stamp, &other.bytes)
+    }
+
     fn is_over(&self, now: u64) -> bool {
         self.until <= now
     }
@@ -169,6 +174,8 @@ struct Held {
 enum Outcome {
     Same,
     Taken,
+    /// Made at the same time as the one that is held, which stands.
+    Tie,
     /// It is older than the one that is held, or void.
     Older,
     /// It is beyond a bound.
@@ -345,7 +352,15 @@ impl Inner {
         let id = (topic, name.to_owned());
         let is_full = self.count(topic) >= MAX_CONTENTS;
         match self.held.get_mut(&id) {
-            Some(held) if held.content == content => Outcome::Same,
+            Some(held) if held.content.is_same(&content) => {
+                held.content.until = held.content.until.max(content.until);
+                Outcome::Same
+            }
+            Some(held)
+                if held.content.stamp == content.stamp && !content.is_after(&held.content) =>
+            {
+                Outcome::Tie
+            }
             Some(held) if !content.is_after(&held.content) => Outcome::Older,
             Some(held) => {
                 held.content = content;

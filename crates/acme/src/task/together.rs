@@ -86,10 +86,8 @@ impl Task {
             return;
         }
         let validity = record.validity(&self.setup.key_types);
-        let until = match validity {
-            Some(validity) => validity.to,
-            None => record.failed.saturating_add(FAILURE_LIFE),
-        };
+        let of_failure = record.failed.saturating_add(FAILURE_LIFE);
+        let until = validity.map_or(of_failure, |validity| validity.to.max(of_failure));
         if let Ok(content) = serde_json::to_vec(record) {
             let given = Given {
                 stamp: rank(record),
@@ -144,7 +142,9 @@ impl Task {
             leaf.is_some_and(|leaf| missing(leaf, &self.names).is_none())
         });
         let validity = record.validity(&self.setup.key_types)?;
-        (is_for_all && validity.to > self.now()).then_some(record)
+        // Failures to replace one that is over concern all servers that have it.
+        let is_of_use = validity.to > self.now() || record.pairs == self.record.pairs;
+        (is_for_all && is_of_use).then_some(record)
     }
 }
 

@@ -153,6 +153,7 @@ impl Sync {
                 drop(inner);
                 self.warn_of_older(id);
             }
+            Outcome::Tie => inner.rewrite(id),
             Outcome::Refused => add(&shared.counters.ignored, 1),
         }
         outcome == Outcome::Taken
@@ -202,7 +203,7 @@ impl Sync {
                 self.looked
                     .insert(id.clone(), revision.clone().into_bytes());
                 if let Some(held) = inner.held.get_mut(id)
-                    && held.content == *content
+                    && held.content.is_same(content)
                 {
                     held.is_unwritten = false;
                     held.revision = Some(revision);

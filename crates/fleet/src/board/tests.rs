@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Board, Content, MAX_AHEAD, Topic, Wanted, now};
+use super::{Board, Content, MAX_AHEAD, Outcome, Topic, Wanted, now};
 
 fn content(stamp: u64, bytes: &[u8]) -> Content {
     Content {
@@ -50,6 +50,27 @@ fn the_newest_content_stands() {
         let held = board.get(Topic::Certificate, "a");
         assert_eq!(held, Some(if stands { next } else { first }), "{name}");
     }
+}
+
+/// Edges that hold one thing may have kept it in other words, and give it other ends.
+#[test]
+fn contents_of_one_time_are_no_old_ones() {
+    let board = holding(&["a"]);
+    let first = content(5, b"m");
+    board.put(Topic::Certificate, "a", first.clone());
+    let take = |content: Content| {
+        let mut inner = board.inner.lock();
+        inner.take(Topic::Certificate, "a", content)
+    };
+    let longer = Content {
+        until: first.until + 9,
+        ..first.clone()
+    };
+    assert_eq!(take(longer.clone()), Outcome::Same);
+    assert_eq!(take(first), Outcome::Same);
+    assert_eq!(take(content(5, b"l")), Outcome::Tie);
+    assert_eq!(take(content(5, b"n")), Outcome::Taken);
+    assert_eq!(take(content(4, b"z")), Outcome::Older);
 }
 
 #[test]
