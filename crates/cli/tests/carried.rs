@@ -240,8 +240,9 @@ fn a_first_visit_begins_with_the_window_of_a_return() {
         let transport = ["tcp", "quic"][usize::from(over == Over::Quic)];
         let bdp = |known: &Value| bytes(&known[transport]["bdp"]).unwrap() as f64;
         let (there, here) = (bdp(&there), bdp(&known["path"]["known"]));
+        // The ticket is of the beginning of the last visit, which has measured the rate once more.
         assert!(
-            (here / there - 1.0).abs() < 0.05,
+            (here / there - 1.0).abs() < 0.25,
             "{over:?}: {here}, {there}"
         );
 
