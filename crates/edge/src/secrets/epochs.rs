@@ -93,7 +93,7 @@ pub(super) fn is_in_use(from: u64, now: u64) -> bool {
 pub(super) fn valid(mut epochs: Vec<Epoch>, now: u64) -> Vec<Epoch> {
     // A key of the far future would keep all others from being drawn.
     epochs.retain(|epoch| epoch.from <= now + 2 * DAY && now < end(epoch.from));
-    epochs.sort_by(|a, b| (b.from, b.secret).cmp(&(a.from, a.secret)));
+    epochs.sort_by_key(|epoch| std::cmp::Reverse((epoch.from, epoch.secret)));
     epochs.truncate(MOST);
     epochs
 }
