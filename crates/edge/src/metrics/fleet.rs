@@ -47,7 +47,9 @@ fn register_contents(registry: &mut Registry, status: &Status) {
         let of_topic = |entry: &&Entry| entry.topic == topic.word();
         let count = status.contents.iter().filter(of_topic).count();
         let labels = vec![("topic", topic.word())];
-        contents.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        contents
+            .get_or_create(&labels)
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
     registry.register(
         "fleet_contents",
