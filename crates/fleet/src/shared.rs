@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
+use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 
 use crate::board::Board;
 use crate::breaker::{Breaker, Phase};
 use crate::clock;
 use crate::config::FleetConfig;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, server_error};
 use crate::link::Link;
 use crate::member::{self, Member};
 use crate::status::{Counters, Status, add};
@@ -120,6 +121,24 @@ impl Shared {
     /// The connection, if the store can be used.
     pub(crate) fn link(&self) -> Option<Link> {
         self.link.read().clone()
+    }
+
+    /// Runs groups of commands over a link, as [`Link::run`] does. The first error of a command fails it all,
+    /// but for a key of another type: that is somebody's nonsense, and no reason to keep the others waiting.
+    pub(crate) async fn ask(
+        &self,
+        link: &Link,
+        groups: Vec<Vec<Cmd>>,
+    ) -> Result<Vec<Vec<Value>>, Fault> {
+        let answers = link.run(groups).await;
+        let answers =
+            answers.map_err(|error| Fault::of(&error, &self.place, self.config.timeout))?;
+        let counts =
+            |value: &&Value| server_error(value).is_none_or(|error| error.code() != "WRONGTYPE");
+        match Fault::among(answers.iter().flatten().filter(counts), &self.place) {
+            Some(fault) => Err(fault),
+            None => Ok(answers),
+        }
     }
 
     pub(crate) fn is_up(&self) -> bool {

@@ -6,7 +6,7 @@ use redis::{Cmd, Value, cmd};
 
 use crate::breaker::Breaker;
 use crate::clock;
-use crate::fault::{Fault, FaultKind, server_error};
+use crate::fault::{Fault, FaultKind};
 use crate::field;
 use crate::key::Key;
 use crate::link::{Link, number};
@@ -104,7 +104,7 @@ async fn write_all(shared: &Shared, link: &Link, changes: &[Change]) -> Result<u
     let group = |change: &&Change| group(shared, change, now);
     let groups: Vec<Vec<Cmd>> = changes.iter().filter_map(group).collect();
     let first = changes.first().map(|change| change.key.clone());
-    let answers = run(shared, link, groups).await?;
+    let answers = shared.ask(link, groups).await?;
     measure(shared, link, first).await;
     Ok(answers.len() as u64)
 }
@@ -134,7 +134,9 @@ async fn existing<'a>(
         command.arg(change.key.in_store(&shared.config.prefix));
         vec![command]
     };
-    let answers = run(shared, link, changes.iter().map(exists).collect()).await?;
+    let answers = shared
+        .ask(link, changes.iter().map(exists).collect())
+        .await?;
     let is_there = |values: &Vec<Value>| values.first().and_then(number) == Some(1);
     let there: Vec<&Change> = changes
         .iter()
@@ -146,23 +148,6 @@ async fn existing<'a>(
         (changes.len() - there.len()) as u64,
     );
     Ok(there)
-}
-
-async fn run(
-    shared: &Shared,
-    link: &Link,
-    groups: Vec<Vec<Cmd>>,
-) -> Result<Vec<Vec<Value>>, Fault> {
-    let answers = link.run(groups).await;
-    let answers =
-        answers.map_err(|error| Fault::of(&error, &shared.place, shared.config.timeout))?;
-    // A key that is no hash is somebody's nonsense, and no reason to keep the others waiting.
-    let counts =
-        |value: &&Value| server_error(value).is_none_or(|error| error.code() != "WRONGTYPE");
-    match Fault::among(answers.iter().flatten().filter(counts), &shared.place) {
-        Some(fault) => Err(fault),
-        None => Ok(answers),
-    }
 }
 
 /// Measures what a key takes in the store's memory. Not all users may ask that.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, cmd};
 
 use super::{Held, Id, Inner, MAX_CONTENTS, Outcome, Topic, now};
 use crate::breaker::Breaker;
 use crate::clock;
-use crate::fault::{Fault, FaultKind, server_error};
+use crate::fault::{Fault, FaultKind};
 use crate::key::{Key, Kind, is_name};
 use crate::link::{Link, bytes, pairs};
 use crate::seal::{Place, Sealer};
@@ -99,7 +99,7 @@ impl Sync {
         let mut changes = false;
         for batch in new.chunks(BATCH) {
             let gets = batch.iter().map(|(id, _)| vec![get(shared, id)]);
-            let answers = run(shared, link, gets.collect()).await?;
+            let answers = shared.ask(link, gets.collect()).await?;
             for ((id, revision), answer) in batch.iter().zip(&answers) {
                 let value = answer.first().and_then(bytes);
                 changes |= self.take(shared, sealer, id, revision, value);
@@ -191,12 +191,12 @@ impl Sync {
             let values = sealed
                 .iter()
                 .map(|(id, content, value, _)| vec![set(shared, id, value, content.until)]);
-            run(shared, link, values.collect()).await?;
+            shared.ask(link, values.collect()).await?;
             // A reader that sees a revision finds its value.
             let revisions = sealed
                 .iter()
                 .map(|(id, _, _, revision)| index_of(shared, id, revision));
-            run(shared, link, revisions.collect()).await?;
+            shared.ask(link, revisions.collect()).await?;
             let mut inner = shared.board.inner.lock();
             for (id, content, _, revision) in sealed {
                 add(&shared.counters.contents_written, 1);
@@ -212,7 +212,7 @@ impl Sync {
         }
         for batch in removed.chunks(BATCH) {
             let removals = batch.iter().map(|id| removal(shared, id));
-            run(shared, link, removals.flatten().collect()).await?;
+            shared.ask(link, removals.flatten().collect()).await?;
             let mut inner = shared.board.inner.lock();
             for id in batch {
                 inner.removed.remove(id);
@@ -270,7 +270,7 @@ async fn index(shared: &Shared, link: &Link, topics: &[Topic]) -> Result<Index, 
         read.arg(revisions(shared, *topic));
         vec![read]
     });
-    let answers = run(shared, link, reads.collect()).await?;
+    let answers = shared.ask(link, reads.collect()).await?;
     let inner = shared.board.inner.lock();
     let mut index = Index::new();
     for (topic, answer) in topics.iter().zip(&answers) {
@@ -332,21 +332,4 @@ fn removal(shared: &Shared, id: &Id) -> [Vec<Cmd>; 2] {
     let mut expire = cmd("EXPIRE");
     expire.arg(value_of(shared, id)).arg(0);
     [vec![forget], vec![expire]]
-}
-
-async fn run(
-    shared: &Shared,
-    link: &Link,
-    groups: Vec<Vec<Cmd>>,
-) -> Result<Vec<Vec<Value>>, Fault> {
-    let answers = link.run(groups).await;
-    let answers =
-        answers.map_err(|error| Fault::of(&error, &shared.place, shared.config.timeout))?;
-    // A key of another type is somebody's nonsense, and no reason to keep the others waiting.
-    let counts =
-        |value: &&Value| server_error(value).is_none_or(|error| error.code() != "WRONGTYPE");
-    match Fault::among(answers.iter().flatten().filter(counts), &shared.place) {
-        Some(fault) => Err(fault),
-        None => Ok(answers),
-    }
 }
