@@ -123,8 +123,8 @@ impl Shared {
         self.link.read().clone()
     }
 
-    /// Runs groups of commands over a link, as [`Link::run`] does. The first error of a command fails it all,
-    /// but for a key of another type: that is somebody's nonsense, and no reason to keep the others waiting.
+    /// Runs groups of commands over a link, as [`Link::run`] does. The first error of a command fails it all.
+    /// A key of another type is no such error: it is somebody's nonsense, and the others need not wait.
     pub(crate) async fn ask(
         &self,
         link: &Link,
