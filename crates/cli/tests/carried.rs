@@ -1,5 +1,5 @@
-//! Summaries in session tickets: over an emulated link, the first visit at one server begins as a return to
-//! another. Needs root; without, the tests report a skip and pass.
+//! First visits at one server that begin as a return to another: by summaries in session tickets, and by a
+//! store. Over an emulated link; needs root. Without, the tests report a skip and pass.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs;
@@ -14,6 +14,7 @@ use hikyaku_quic::Endpoint;
 use hikyaku_quic::proto::ClientConfig;
 use hikyaku_quic::proto::crypto::rustls::QuicClientConfig;
 use hikyaku_testkit::client::{H2, H3, block_on, tls_config};
+use hikyaku_testkit::store::Store;
 use hikyaku_testkit::{PATIENCE, Server, Site, eventually, skip, this_test};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 use rustls::pki_types::ServerName;
@@ -259,6 +260,72 @@ fn a_first_visit_begins_with_the_window_of_a_return() {
             "{over:?}: {first}, {returning}"
         );
     }
+}
+
+#[test]
+fn a_first_visit_goes_on_with_the_path_that_the_store_knows() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_root() {
+        return;
+    }
+    let lab = Lab::on(link(100, Duration::from_millis(40), 0.0));
+    lab.site.write("small.txt", &[b'x'; 3000]);
+    let test = this_test();
+    let Some(store) = lab.in_server(|| Store::start(&test, &[])) else {
+        return;
+    };
+    let start = |name: &str| {
+        let settings = [
+            format!("fleet.store={}", store.url()),
+            format!("fleet.name={name}"),
+            "fleet.pop=here".to_owned(),
+            "fleet.carry=false".to_owned(),
+            "policy.version=h3".to_owned(),
+        ];
+        let args = settings.iter().flat_map(|setting| ["--set", setting]);
+        lab.start(&args.collect::<Vec<_>>())
+    };
+    let (a, b) = (start("a"), start("b"));
+    for _ in 0..4 {
+        lab.visit(&Client::new(), Over::Quic, &a);
+    }
+    lab.in_server(|| {
+        let paths = || store.run(&["KEYS", "hikyaku:1:path:*"]);
+        eventually("a path in the store", || {
+            (!paths().is_empty()).then_some(())
+        });
+    });
+
+    let (heard, hears) = tokio::sync::oneshot::channel::<()>();
+    let (seen, is_seen) = tokio::sync::oneshot::channel::<()>();
+    let (told, tells) = std::sync::mpsc::channel();
+    let (client, address) = (Client::new(), b.address());
+    let visit = async move {
+        let mut open = timeout(PATIENCE, client.open(Over::Quic, address))
+            .await
+            .unwrap();
+        let _ = hears.await;
+        let Open::Quic(h3) = &mut open else {
+            panic!("it came over TCP")
+        };
+        assert_eq!(h3.get("/small.txt").await.unwrap().body.len(), 3000);
+        told.send(()).unwrap();
+        let _ = is_seen.await;
+        open.close().await;
+    };
+    let held = lab.in_client(|| std::thread::spawn(move || block_on(visit)));
+    eventually("what the store knows", || {
+        let explained = lab.explain(&b);
+        let known = bytes(&explained["path"]["known"]["quic"]["bdp"]);
+        known.filter(|_| explained["open"][0]["cwnd"].is_string())
+    });
+    heard.send(()).unwrap();
+    tells.recv().unwrap();
+    let window = bytes(&lab.explain(&b)["open"][0]["cwnd"]).unwrap();
+    seen.send(()).unwrap();
+    held.join().unwrap();
+    // Three packets more than ten, at most, on a path that nobody knows.
+    assert!(window > 20 * 1200, "{window}");
 }
 
 /// The goal: at most 1.03 times a return. To be run by itself, on a machine that does nothing else.

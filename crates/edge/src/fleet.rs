@@ -175,15 +175,20 @@ impl Membership {
         }))
     }
 
-    /// Has the others' knowledge of a client's prefixes read, unless that was done lately. Returns at once.
-    pub(crate) fn look_up(self: &Arc<Self>, client: IpAddr) {
+    /// Has the others' knowledge of a client's prefixes read, unless that was done lately. Returns at once;
+    /// `then` is called after a read.
+    pub(crate) fn look_up(self: &Arc<Self>, client: IpAddr, then: impl FnOnce() + Send + 'static) {
         let joined = self.joined.load();
         let Some(joined) = &*joined else { return };
         if !joined.fleet.is_up() {
             return;
         }
         if let Some(reading) = Reading::begin(self, client) {
-            tokio::spawn(reading.run(Arc::clone(joined)));
+            let read = reading.run(Arc::clone(joined));
+            tokio::spawn(async move {
+                read.await;
+                then();
+            });
         }
     }
 

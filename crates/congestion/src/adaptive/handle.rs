@@ -117,8 +117,8 @@ impl Handle {
         self.0.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Sets the settings with which the controller begins anew at the next packet. To be called before data
-    /// are sent, where only the handshake has shown the knowledge of the path.
+    /// Sets the settings with which the controller begins anew at the next packet. To be called in the first
+    /// round trip after the handshake, where the knowledge of the path has come only then.
     pub fn begin(&self, settings: Settings) {
         *self.wanted() = settings;
         self.0.begins.store(true, Ordering::Release);

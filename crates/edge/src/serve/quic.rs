@@ -113,10 +113,6 @@ impl QuicListener {
             }
         };
         let validated = begun.validated || established.early.is_none();
-        // Before, somebody else may have named its address.
-        if validated && !begun.validated {
-            self.look_up(begun.remote);
-        }
         if let Some(trace) = begun.trace {
             trace.follow(&established.quic);
         }
@@ -125,6 +121,10 @@ impl QuicListener {
             Some(_) => self.begin_with(begun.remote.ip(), &established.quic),
             None => begun.congestion,
         };
+        // Before, somebody else may have named its address.
+        if validated && !begun.validated {
+            self.look_up_late(begun.remote, &established.quic, congestion);
+        }
         let opening = Opening {
             peer: Peer {
                 remote: begun.remote,
@@ -214,7 +214,7 @@ impl QuicListener {
         match incoming.accept_with(config) {
             Ok(connecting) => {
                 if validated {
-                    self.look_up(remote);
+                    self.look_up(remote, || {});
                 }
                 Some(Begun {
                     connecting,
@@ -235,12 +235,34 @@ impl QuicListener {
     }
 
     /// Has the fleet's knowledge of a client read beside its handshake.
-    fn look_up(&self, remote: SocketAddr) {
+    fn look_up(&self, remote: SocketAddr, then: impl FnOnce() + Send + 'static) {
         let shared = &self.site.shared;
         let through = shared.terms().behind.through(remote.ip());
         if through.measures_client() {
-            shared.fleet.look_up(remote.ip());
+            shared.fleet.look_up(remote.ip(), then);
         }
+    }
+
+    /// Has the fleet's knowledge of a client read after its handshake. The store answers while the first
+    /// packets are on their way, and the connection then goes on as one that began with a known path.
+    fn look_up_late(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        quic: &Connection,
+        congestion: Congestion,
+    ) {
+        let Some(controller) = Handle::of(quic.congestion_state()) else {
+            return;
+        };
+        let (site, acked) = (Arc::clone(&self.site), controller.acked_bytes());
+        self.look_up(remote, move || {
+            let choice = site.shared.clients.transport(remote.ip(), Transport::Quic);
+            // A round trip later the connection has measured the path itself.
+            let is_early = controller.acked_bytes() == acked;
+            if is_early && choice.known.is_some() && choice.congestion == congestion {
+                controller.begin(choice.quic_settings());
+            }
+        });
     }
 
     /// Whether a client has to prove its address before anything is kept of its connection. It has to

@@ -42,7 +42,7 @@ pub(super) async fn begin(
     let begun = clock::now();
     let (ends, admission) = meet(&mut accepted, &site, entry).await?;
     if ends.through.measures_client() {
-        site.shared.fleet.look_up(ends.remote.ip());
+        site.shared.fleet.look_up(ends.remote.ip(), || {});
     }
     let begun = meet_socket(accepted, ends, &site, begun).await?;
     Connection::open(begun, site, admission).map(Box::new)
