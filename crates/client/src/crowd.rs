@@ -1,9 +1,10 @@
 //! Many clients at once, each from an address of its own: one process and one runtime.
 //!
 //! Each client loads the URLs one after the other, over and over. It shares nothing with the
-//! others: its connections, its Alt-Svc cache and its TLS are its own.
+//! others: its connections, its Alt-Svc cache and its TLS are its own. With a pause between them,
+//! its loads are visits, each over connections of its own.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -35,6 +36,8 @@ use super::units::us;
 struct Crowd {
     /// Time for which each client loads.
     duration_us: u64,
+    /// Time between two visits of a client. Without it a client keeps its connections.
+    pause_us: Option<u64>,
     clients: Vec<Member>,
 }
 
@@ -94,9 +97,10 @@ pub(super) async fn run(
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
     let begin = Instant::now();
     let duration = Duration::from_micros(crowd.duration_us);
+    let pause = crowd.pause_us.map(Duration::from_micros);
     let mut records: FuturesUnordered<_> = clients
         .into_iter()
-        .map(|(member, client)| member.run(client, begin, duration))
+        .map(|(member, client)| member.run(client, begin, duration, pause))
         .collect();
     let mut report = Report::new(out, args.json, false);
     let mut status = ExitStatus::Success;
@@ -127,18 +131,41 @@ struct Got {
     requests: Cell<u64>,
     /// HTTP version of the latest response.
     http: Cell<Option<&'static str>>,
+    /// Time of each visit that was complete.
+    visits: RefCell<Vec<Duration>>,
 }
 
 impl Member {
-    async fn run(self, client: Client, begin: Instant, duration: Duration) -> ClientRecord {
+    async fn run(
+        self,
+        client: Client,
+        begin: Instant,
+        duration: Duration,
+        pause: Option<Duration>,
+    ) -> ClientRecord {
         sleep_until(begin + Duration::from_micros(self.start_us)).await;
         let client = Arc::new(client);
-        let session = Session::new(client.clone());
         let got = Got::default();
-        let (measured, error) = within(duration, &got.bytes, load(&client, &session, &got)).await;
-        session.close();
+        let (measured, error) = match pause {
+            Some(pause) => within(duration, &got.bytes, visit(&client, pause, &got)).await,
+            None => {
+                let session = Session::new(client.clone());
+                let load = async {
+                    loop {
+                        if let Err(error) = load(&client, &session, true, &got).await {
+                            return error;
+                        }
+                    }
+                };
+                let ended = within(duration, &got.bytes, load).await;
+                session.close();
+                ended
+            }
+        };
         client.closed().await;
+        let visits = got.visits.take().into_iter().map(us).collect();
         ClientRecord {
+            visits_us: pause.map(|_| visits),
             name: self.name,
             local: self.local.to_string(),
             http: got.http.get(),
@@ -173,26 +200,48 @@ async fn within(
     }
 }
 
-/// Loads the URLs one after the other, over and over, until one fails.
-async fn load(client: &Client, session: &Session, got: &Got) -> FetchError {
+/// Loads the URLs again and again, each time over new connections, until one fails. The client
+/// keeps its Alt-Svc cache, as a browser that returns.
+async fn visit(client: &Arc<Client>, pause: Duration, got: &Got) -> FetchError {
+    loop {
+        let session = Session::new(client.clone());
+        let begin = Instant::now();
+        let loaded = load(client, &session, false, got).await;
+        let time = begin.elapsed();
+        session.close();
+        if let Err(error) = loaded {
+            return error;
+        }
+        got.visits.borrow_mut().push(time);
+        sleep(pause).await;
+    }
+}
+
+/// Loads the URLs one after the other, until one fails.
+async fn load(
+    client: &Client,
+    session: &Session,
+    more_follow: bool,
+    got: &Got,
+) -> Result<(), FetchError> {
     let settings = &client.settings;
     let mut sink = Sink::Count(got.bytes.clone());
-    for target in settings.targets.iter().cycle() {
+    for (place, target) in settings.targets.iter().enumerate() {
         let order = Order {
             target,
             template: &settings.template,
-            more_follow: true,
+            more_follow: more_follow || place + 1 < settings.targets.len(),
         };
         let fetched = session.fetch(order, &mut sink).await;
         if let Some(error) = fetched.error {
-            return error;
+            return Err(error);
         }
         got.requests.set(got.requests.get() + 1);
         let connection = fetched.connection.as_ref();
         got.http
             .set(connection.map(|connection| connection.version.name()));
     }
-    unreachable!("there is at least one URL, and no end of it")
+    Ok(())
 }
 
 #[cfg(test)]

@@ -260,6 +260,33 @@ fn flows_share_the_bottleneck() {
 
 #[test]
 #[ignore = "long: make test-long"]
+fn visits_of_a_crowd_are_timed_and_the_server_is_asked_for_its_gain() {
+    let name = "visits_of_a_crowd_are_timed_and_the_server_is_asked_for_its_gain";
+    let Some(_alone) = alone(name) else {
+        return;
+    };
+    let arms = by_arm(quick("gain"));
+    for arm in ["assigned", "hikyaku", "plain"] {
+        let [run] = &arms[arm][..] else {
+            panic!("{:?}", arms[arm]);
+        };
+        let loads: BTreeMap<&str, f64> = run
+            .metrics
+            .iter()
+            .filter_map(|(key, ms)| Some((key.strip_prefix("load_ms.")?, *ms)))
+            .collect();
+        assert_eq!(loads.len(), 8, "{run:?}");
+        // A client of 2 Mbit/s needs 120 ms for 30 kB, and a handshake before.
+        assert!(loads["dsl-auto-1"] > 150.0, "{loads:?}");
+        // A client that is 250 ms away needs three round trips more.
+        assert!(loads["far-auto-1"] > loads["dsl-auto-1"], "{loads:?}");
+        // Eight clients are too few to report a gain.
+        assert_eq!(run.metric("gain_ratio"), None, "{run:?}");
+    }
+}
+
+#[test]
+#[ignore = "long: make test-long"]
 fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
     let Some(_alone) = alone("every_client_of_a_crowd_is_measured_beside_itself_alone") else {
         return;

@@ -78,6 +78,7 @@ fn the_list_names_every_experiment() {
         "fleet-visit",
         "fleet-outage",
         "fairness",
+        "gain",
         "peers",
     ] {
         assert!(names.contains(name), "{name}");

@@ -17,13 +17,15 @@ pub(crate) fn crowd(
         json!({ "name": name, "local": local, "http": http, "start_us": i * 50_000 })
     });
     let crowd = json!({ "duration_us": 1_000_000, "clients": clients.collect::<Vec<_>>() });
+    let (url, pause) = (server.url(path), server.url("/delay/20"));
+    run(server, &crowd, &format!("{url} {pause}"))
+}
+
+fn run(server: &Server, crowd: &Value, args: &str) -> (Records, ExitStatus) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), crowd.to_string()).unwrap();
-    let (trust, url, pause) = (server.trust(), server.url(path), server.url("/delay/20"));
-    get(&format!(
-        "{trust} --threads 1 --crowd {} {url} {pause}",
-        file.path().display()
-    ))
+    let (trust, crowd) = (server.trust(), file.path().display());
+    get(&format!("{trust} --threads 1 --crowd {crowd} {args}"))
 }
 
 #[test]
@@ -64,6 +66,30 @@ fn each_client_has_an_address_and_connections_of_its_own() {
     connections.sort_unstable();
     connections.dedup();
     assert_eq!(connections.len(), clients.len());
+}
+
+#[test]
+fn visits_are_new_connections_of_a_client_that_keeps_its_alternatives() {
+    let server = Server::start(ALL);
+    let url = server.url("/bytes/1000");
+    let client = json!({ "name": "a", "local": "127.0.0.2", "http": "auto", "start_us": 0 });
+    let crowd = json!({ "duration_us": 2_000_000, "pause_us": 1_000, "clients": [client] });
+    let (records, status) = run(&server, &crowd, &format!("--alt-svc race {url}"));
+    assert_eq!(status, ExitStatus::Success);
+    let [client] = &records.of("client")[..] else {
+        panic!("{records:?}");
+    };
+    let visits = client["visits_us"].as_array().unwrap();
+    assert!(visits.len() > 2, "{client}");
+    assert!(visits.iter().all(|time| number(time) > 0), "{client}");
+    assert_eq!(number(&client["requests"]), visits.len() as u64);
+    // The first visit is over TCP. The server advertises HTTP/3 to it.
+    assert_eq!(client["http"], "3");
+    let seen = server.seen();
+    let mut connections: Vec<u64> = seen.iter().map(|seen| seen.connection).collect();
+    connections.sort_unstable();
+    connections.dedup();
+    assert_eq!(connections.len(), seen.len());
 }
 
 #[test]

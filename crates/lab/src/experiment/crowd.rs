@@ -94,6 +94,7 @@ impl Spec {
                 () if !workload.clients.is_empty() => {
                     Err(fault("workload.client", "is for `kind = \"crowd\"`"))
                 }
+                () if workload.visits => Err(fault("workload.visits", "is for `kind = \"crowd\"`")),
                 () => Ok(()),
             };
         }
@@ -104,6 +105,10 @@ impl Spec {
         if workload.page || workload.series || !workload.change.is_empty() {
             let why = "a crowd has no `page`, `series` or `change`";
             return Err(fault("workload", why));
+        }
+        if !workload.visits && !workload.pause.is_zero() {
+            let why = "a crowd pauses between visits: it needs `visits = true`";
+            return Err(fault("workload.pause", why));
         }
         let duration = workload.duration.unwrap_or_default();
         if workload.stagger > duration / 4 {

@@ -157,6 +157,7 @@ const SHIPPED: &[(&str, &str)] = &[
         "floor-sweep",
         include_str!("../../../../experiments/floor-sweep.toml"),
     ),
+    ("gain", include_str!("../../../../experiments/gain.toml")),
     ("model", include_str!("../../../../experiments/model.toml")),
     ("peers", include_str!("../../../../experiments/peers.toml")),
     (

@@ -172,6 +172,10 @@ pub struct Workload {
     /// the time within which all clients begin.
     #[serde(default, with = "duration")]
     pub stagger: Duration,
+    /// Of [`Kind::Crowd`]: whether a client's loads are visits, each over new connections and
+    /// [`Self::pause`] after the one before.
+    #[serde(default)]
+    pub visits: bool,
     /// Kinds of clients of a [`Kind::Crowd`].
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,

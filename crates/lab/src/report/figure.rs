@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 pub use self::kind::{
-    Axes, Boxes, Cdf, Choice, Heatmap, Kind, Lines, Numbers, Ratio, Regret, Repeat, Series,
+    Axes, Boxes, Cdf, Choice, Gain, Heatmap, Kind, Lines, Numbers, Ratio, Regret, Repeat, Series,
     Sessions, Share, Shares, ZeroLines,
 };
 use super::goal::Bound;

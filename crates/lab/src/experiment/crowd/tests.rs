@@ -118,6 +118,11 @@ fn mistakes_are_reported() {
             "is for `kind = \"crowd\"`",
         ),
         ("stagger = \"5s\"", "series = true", "no `page`"),
+        (
+            "stagger = \"5s\"",
+            "pause = \"1s\"",
+            "workload.pause: a crowd pauses between visits",
+        ),
     ] {
         assert!(GOOD.contains(from), "{from}");
         let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -15,7 +15,7 @@ use super::fetch::{self, Ended, Failure};
 use super::lane::Lane;
 use super::measured::Measured;
 use super::plan::Job;
-use super::server::Server;
+use super::server::{Gain, Server};
 use super::session::{Recorder, pair, stop};
 use crate::experiment::crowd::{ADDRESSES, Member};
 use crate::experiment::record::{Outcome, Run};
@@ -26,6 +26,8 @@ use hikyaku_emulator::link::{INTERFACE, LinkPair, LinkSet, Report, Topology};
 #[derive(Debug, Serialize)]
 struct File<'a> {
     duration_us: u128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_us: Option<u128>,
     clients: Vec<Entry<'a>>,
 }
 
@@ -53,6 +55,7 @@ impl<'a> Entry<'a> {
 struct Line {
     name: String,
     goodput_bps: Option<u64>,
+    visits_us: Option<Vec<u64>>,
     error: Option<Failure>,
 }
 
@@ -105,6 +108,12 @@ pub(super) fn run(
         spec.workload.duration.unwrap_or_default().as_secs_f64() * 1e3,
     );
     goodputs(&crowd, &client, &mut measured);
+    if spec.workload.visits {
+        visits(&crowd, &client, &mut measured);
+        if server.kind.learns {
+            gain(&server.gain(lane.topology.server())?, &mut measured);
+        }
+    }
     machine(used, &client, &report, &mut measured);
     let of = match &crowd[..] {
         [one] => one.links.clone(),
@@ -162,6 +171,7 @@ fn command(
     let spec = &experiment.spec;
     let text = serde_json::to_vec(&File {
         duration_us: spec.workload.duration.unwrap_or_default().as_micros(),
+        pause_us: (spec.workload.visits).then(|| spec.workload.pause.as_micros()),
         clients: crowd.iter().map(Entry::of).collect(),
     });
     let path = file(lane, "json");
@@ -175,20 +185,48 @@ fn command(
     command
         .args(["get", "--insecure", "--json", "--threads", "1", "--crowd"])
         .arg(&path)
-        .args(["--timeout", &timeout, "--connect-timeout", &timeout]);
+        .args(["--timeout", &timeout, "--connect-timeout", &timeout])
+        .args(["--alt-svc", fetch::alt_svc(spec.arms[job.arm].alt_svc)]);
     for site_file in spec.files(&job.cell) {
         command.arg(format!("https://{}/{}", server.address, site_file.name));
     }
     Ok(command)
 }
 
+/// Returns what the clients have reported.
+fn reported(client: &Ended) -> Vec<Line> {
+    let lines = client.text.lines();
+    lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+/// Records the geometric mean of each client's visits, and the share of the clients' latest
+/// responses by version.
+fn visits(crowd: &[Member], client: &Ended, measured: &mut Measured) {
+    for line in reported(client) {
+        let times = line.visits_us.unwrap_or_default();
+        if times.is_empty() || !crowd.iter().any(|member| member.name == line.name) {
+            continue;
+        }
+        let logs = times.iter().map(|us| (*us as f64 * 1e-3).ln());
+        let mean = logs.sum::<f64>() / times.len() as f64;
+        measured.metric(&format!("load_ms.{}", line.name), mean.exp());
+    }
+}
+
+/// Records the gain that the server has found, in which one means none.
+fn gain(gain: &Gain, measured: &mut Measured) {
+    if let Some(ratio) = gain.ratio {
+        measured.metric("gain_ratio", ratio.mean);
+        measured.metric("gain_low", ratio.low);
+        measured.metric("gain_high", ratio.high);
+    }
+}
+
 /// Records each client's goodput. A client that reported nothing, or failed, has none.
 fn goodputs(crowd: &[Member], client: &Ended, measured: &mut Measured) {
-    let lines: Vec<Line> = client
-        .text
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
+    let lines = reported(client);
     let mut sum = 0.0;
     for member in crowd {
         let line = lines.iter().find(|line| line.name == member.name);
@@ -229,6 +267,27 @@ mod tests {
     use super::*;
     use crate::experiment::record::Links;
     use crate::experiment::spec::Http;
+
+    #[test]
+    fn a_client_counts_by_the_geometric_mean_of_its_visits() {
+        let text = r#"{"type":"client","name":"a","goodput_bps":1,"visits_us":[100000,400000],"error":null}
+{"type":"client","name":"b","goodput_bps":1,"visits_us":[],"error":null}
+"#;
+        let client = Ended {
+            text: text.to_owned(),
+            ..Ended::default()
+        };
+        let member = |name: &str| Member {
+            name: name.to_owned(),
+            http: Http::Auto,
+            address: [10, 128, 0, 1].into(),
+            links: Links::default(),
+            start: Duration::ZERO,
+        };
+        let mut measured = Measured::default();
+        visits(&[member("a"), member("b")], &client, &mut measured);
+        assert_eq!(measured.metrics, [("load_ms.a".to_owned(), 200.0)].into());
+    }
 
     #[test]
     fn a_silent_client_has_no_goodput() {

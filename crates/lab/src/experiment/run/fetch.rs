@@ -102,12 +102,7 @@ pub(super) fn command(
         .args(["--http", http, "--insecure", "--json", "--threads", "1"])
         .args(["--timeout", &timeout, "--connect-timeout", &timeout]);
     if arm.http == Http::Auto {
-        let mode = match arm.alt_svc {
-            AltSvc::Follow => "follow",
-            AltSvc::Race => "race",
-            AltSvc::Ignore => "ignore",
-        };
-        command.args(["--alt-svc", mode]);
+        command.args(["--alt-svc", alt_svc(arm.alt_svc)]);
     }
     if let Some(connections) = connections {
         command.args(["--connections", &connections.to_string()]);
@@ -122,6 +117,15 @@ pub(super) fn version(http: Http) -> &'static str {
         Http::Http2 => "2",
         Http::Http3 => "3",
         Http::Auto => "auto",
+    }
+}
+
+/// Returns the value of `get --alt-svc`.
+pub(super) fn alt_svc(mode: AltSvc) -> &'static str {
+    match mode {
+        AltSvc::Follow => "follow",
+        AltSvc::Race => "race",
+        AltSvc::Ignore => "ignore",
     }
 }
 

@@ -8,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::explain::Explanation;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::access_log::AccessLog;
 use super::error::{Attempt, RunError};
@@ -33,6 +35,21 @@ pub(super) struct Kind {
     pub(super) learns: bool,
     /// Server behind it if it is a proxy, in place of the directory.
     pub(super) upstream: Option<SocketAddr>,
+}
+
+/// The fields of a server's report of its gain (`docs/gain.md`) that matter here.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Gain {
+    /// Load time with hikyaku over that without; `None` with too few clients.
+    pub(super) ratio: Option<Ratio>,
+}
+
+/// A ratio of load times, with its interval.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Ratio {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
 /// The namespace of a server, its addresses and its client.
@@ -272,19 +289,29 @@ impl Server {
 
     /// Returns the knowledge of the client by a server that learns, and its present decision.
     pub(super) fn explain(&self, netns: &Netns) -> Result<Explanation, RunError> {
+        let client = self.client.to_string();
+        self.ask(netns, "`hikyaku explain`", &["explain", &client])
+    }
+
+    /// Returns the gain that a server that learns has found by itself.
+    pub(super) fn gain(&self, netns: &Netns) -> Result<Gain, RunError> {
+        self.ask(netns, "`hikyaku gain`", &["gain"])
+    }
+
+    /// Returns the answer of the server's admin address to a command.
+    fn ask<T: DeserializeOwned>(
+        &self,
+        netns: &Netns,
+        program: &'static str,
+        question: &[&str],
+    ) -> Result<T, RunError> {
         let mut command = Command::new(&self.binary);
-        command.args([
-            "explain",
-            &self.client.to_string(),
-            "--admin",
-            ADMIN,
-            "--json",
-        ]);
+        command.args(question).args(["--admin", ADMIN, "--json"]);
         let output = netns
             .output(&mut command)?
-            .attempt(|| "starting `hikyaku explain`".to_owned())?;
+            .attempt(|| format!("starting {program}"))?;
         serde_json::from_slice(&output.stdout).map_err(|error| RunError::Report {
-            program: "`hikyaku explain`",
+            program,
             why: format!(
                 "{error}: {}",
                 String::from_utf8_lossy(&output.stderr).trim()

@@ -23,6 +23,7 @@ const REGRET: [&str; 5] = [
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
 const RATIO: [&str; 2] = ["ratio_least", "ratio_most"];
+const GAIN: [&str; 2] = ["covered_share", "error_worst"];
 const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {
@@ -76,6 +77,9 @@ impl Figure {
                 );
             }
         }
+        if matches!(self.kind, Kind::Gain(_)) && !spec.workload.visits {
+            return Err("a gain is that of a crowd's visits (`visits = true`)".to_owned());
+        }
         self.check_goal()
     }
 
@@ -88,6 +92,7 @@ impl Figure {
             Kind::Regret(_) => REGRET.to_vec(),
             Kind::Shares(_) => SHARES.to_vec(),
             Kind::Ratio(_) => RATIO.to_vec(),
+            Kind::Gain(_) => GAIN.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
             _ => vec![],
@@ -96,7 +101,7 @@ impl Figure {
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, ratio, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
+                "`goal.{unknown}`: only choice, gain, ratio, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",
@@ -129,7 +134,9 @@ impl Figure {
             Kind::Series(series) => (vec![], Some(&series.panel)),
             Kind::Sessions(sessions) => (vec![], Some(&sessions.panel)),
             Kind::Regret(regret) => (vec![], Some(&regret.across)),
-            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) | Kind::Ratio(_) => (vec![], None),
+            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) | Kind::Ratio(_) | Kind::Gain(_) => {
+                (vec![], None)
+            }
         };
         axes.extend(panel.iter().flat_map(|panel| &panel.0));
         axes
@@ -144,14 +151,20 @@ impl Figure {
             Kind::Regret(regret) => (&regret.adaptive, &regret.fixed),
             Kind::Ratio(ratio) => (&ratio.of, &[]),
             Kind::Shares(shares) => (from_ref(&shares.crowd), from_ref(&shares.alone)),
+            Kind::Gain(gain) => (from_ref(&gain.with), from_ref(&gain.without)),
             _ => (&[], &[]),
+        };
+        let assigned = match &self.kind {
+            Kind::Gain(gain) => Some(&gain.assigned),
+            _ => None,
         };
         let paper = self
             .common
             .paper_values
             .iter()
             .filter_map(|value| value.arm.as_ref());
-        self.common.arms.iter().chain(a).chain(b).chain(paper)
+        let figure = a.iter().chain(b).chain(assigned);
+        self.common.arms.iter().chain(figure).chain(paper)
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Kind {
     Shares(Shares),
     /// Medians of arms as a share of other arms' sum.
     Ratio(Ratio),
+    /// The gain that a server has found, beside the true one.
+    Gain(Gain),
 }
 
 /// A value or gain over two axes.
@@ -298,6 +300,18 @@ pub struct Shares {
 pub struct Ratio {
     /// Arms of the sum.
     pub of: Vec<String>,
+}
+
+/// The gain that a server has found, beside the true one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gain {
+    /// The arm whose clients all get what the server chooses.
+    pub with: String,
+    /// The arm whose clients are all held back.
+    pub without: String,
+    /// The arm that assigns its clients, and reports the gain.
+    pub assigned: String,
 }
 
 /// One axis or several.

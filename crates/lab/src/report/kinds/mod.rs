@@ -4,6 +4,7 @@ mod boxes;
 mod cdf;
 mod choice;
 mod compare;
+mod gain;
 mod heatmap;
 mod lines;
 mod numbers;
@@ -50,6 +51,7 @@ pub(super) fn section(data: &Data, figure: &Figure) -> Section {
             Kind::Regret(regret) => regret::draw(&view, regret, &mut section),
             Kind::Shares(shares) => shares::draw(&view, shares, &mut section),
             Kind::Ratio(ratio) => ratio::draw(&view, ratio, &mut section),
+            Kind::Gain(gain) => gain::draw(&view, gain, &mut section),
         }
         if section.blocks.is_empty() {
             section.note(format!(
