@@ -137,7 +137,7 @@ impl Membership {
         let wanted = self.wanted.lock().clone();
         let joined = self.joined.load_full();
         if let (Some(wanted), Some(joined)) = (&wanted, &joined)
-            && joined.config == wanted.config
+            && joined.config.shares_like(&wanted.config)
         {
             return joined.fleet.reconfigured(wanted.digest.clone());
         }

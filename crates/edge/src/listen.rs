@@ -24,9 +24,9 @@ pub(crate) use plain::PlainListener;
 /// Connections that may wait to be accepted, per address. The kernel grants at most `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// Bytes that the kernel holds unsent of a connection (`TCP_NOTSENT_LOWAT`, tcp(7)). Beyond the bytes in
-/// flight they only take memory, and go before any response of HTTP/2 that is more urgent. Send buffers
-/// never shrink when a path becomes slow. Less means more wakes a byte.
+/// Bytes that the kernel holds unsent of a connection (`TCP_NOTSENT_LOWAT`, tcp(7)); those of HTTP/2 have fewer
+/// where they are slow. Beyond the bytes in flight they only take memory. Send buffers never shrink when a path
+/// becomes slow. Less means more wakes a byte.
 pub(crate) const UNSENT: u32 = 512 * 1024;
 
 /// Receive and send buffer of a UDP socket, in bytes: what a fast path sends in the time

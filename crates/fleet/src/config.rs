@@ -107,6 +107,16 @@ impl FleetConfig {
         self.is_on() && self.key_file.is_some()
     }
 
+    /// Whether an edge of another configuration has the same part in the store as one of this. What clients carry
+    /// does not concern the store.
+    pub fn shares_like(&self, other: &Self) -> bool {
+        let other = Self {
+            carry: self.carry,
+            ..other.clone()
+        };
+        *self == other
+    }
+
     /// The name of this edge.
     ///
     /// # Errors
@@ -303,6 +313,17 @@ mod tests {
         assert!(!FleetConfig::default().is_on());
         assert_eq!(FleetConfig::default().faults(), Vec::<String>::new());
         assert!(toml::from_str::<FleetConfig>("stores = []").is_err());
+    }
+
+    #[test]
+    fn what_clients_carry_does_not_concern_the_store() {
+        let text = "store = \"redis://a\"\npop = \"fra\"";
+        let (read, carried) = (config(text), config(&format!("{text}\ncarry = false")));
+        assert!(read != carried && read.shares_like(&carried));
+        for more in ["ttl = \"2h\"", "key_file = \"x\"", "name = \"b\""] {
+            let other = config(&format!("{text}\n{more}"));
+            assert!(!read.shares_like(&other), "{more}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use bytes::Bytes;
 use hikyaku_http_common::content::Content;
-use hikyaku_http_common::priority::Priority;
+use hikyaku_http_common::priority::{Parameters, Priority};
 use http::{HeaderMap, Method};
 
 use crate::output::Output;
@@ -15,6 +15,8 @@ use crate::output::Output;
 pub(crate) struct Stream {
     pub(crate) id: u32,
     pub(crate) priority: Priority,
+    /// The parameters of the priority that the response itself has.
+    pub(crate) by_server: Parameters,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
 }

@@ -26,7 +26,7 @@ pub struct Driver(Unidirectional);
 impl Client {
     /// Begins HTTP/3 on `quic`. The [`Driver`] has to be polled for as long as the client is used.
     pub fn new(quic: hikyaku_quic::Connection, config: Config) -> (Self, Driver) {
-        let shared = Shared::new(quic, Connection::client(config));
+        let shared = Shared::new(quic, Connection::client(config), 0);
         let driver = Driver(Unidirectional::new(Arc::clone(&shared)));
         (Self(shared), driver)
     }

@@ -38,16 +38,25 @@ impl Unidirectional {
         if let Poll::Ready(error) = self.poll_incoming(cx) {
             return Poll::Ready(error);
         }
+        let mut updates = Vec::new();
         loop {
             let event = self.shared.http().poll_event();
             let Some(event) = event else { break };
             match event {
                 Event::Unblocked { stream } => self.shared.unblocked(stream),
                 Event::GoAway { .. } => self.shared.going_away.store(true, Ordering::Relaxed),
-                // Settings are looked up when needed, and requests keep the priorities with which
-                // they begin.
-                Event::Settings(_) | Event::Priority { .. } => {}
+                Event::Priority { stream, priority } => updates.push((stream, priority)),
+                // They are looked up when needed.
+                Event::Settings(_) => {}
             }
+        }
+        if !updates.is_empty() {
+            self.shared.reorder(|order| {
+                for (stream, priority) in updates {
+                    order.by_client(stream, priority);
+                }
+                order.refresh();
+            });
         }
         let ended = ready!(self.outlets.poll(&self.shared, cx));
         Poll::Ready(match ended {

@@ -3,6 +3,7 @@
 mod client;
 mod driver;
 mod error;
+mod order;
 mod outlet;
 mod receiving;
 mod sending;

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use hikyaku_h3::connection::Connection;
 use hikyaku_h3::error::Code;
 use hikyaku_h3::message::{Prepared, RequestHead};
-use hikyaku_h3::priority::Priority;
+use hikyaku_h3::priority::{Parameters, Priority};
 use hikyaku_h3::stream::Writer;
 use hikyaku_quic::{SendStream, Stopped};
 use http::{HeaderMap, Method, StatusCode, response};
@@ -36,6 +36,8 @@ pub struct Sending<H> {
     reset: Option<Code>,
     /// Resolves when the peer stops the stream; set once a caller asks for it.
     stopped: Option<Acknowledged>,
+    /// The connection's order of responses has it.
+    is_ordered: bool,
 }
 
 impl<H> Sending<H> {
@@ -54,6 +56,7 @@ impl<H> Sending<H> {
             pending: [Bytes::new(), Bytes::new()],
             reset: Some(Code::RequestCancelled),
             stopped: None,
+            is_ordered: false,
         }
     }
 
@@ -112,7 +115,13 @@ impl<H> Sending<H> {
                 continue;
             }
             let unwritten = &mut self.pending[written..];
-            if let Err(error) = ready!(self.stream.poll_write_chunks(cx, unwritten)) {
+            let wrote = if self.is_ordered {
+                let backlog = self.shared.backlog(self.writer.stream());
+                self.stream.poll_write_chunks_within(cx, unwritten, &backlog)
+            } else {
+                self.stream.poll_write_chunks(cx, unwritten)
+            };
+            if let Err(error) = ready!(wrote) {
                 let error = StreamError::from(error);
                 if error.is_of_peer() {
                     self.exchange.cancelled();
@@ -156,18 +165,29 @@ impl<H> Sending<H> {
     pub fn reset(mut self, code: Code) {
         self.reset = Some(code);
     }
-
-    fn set_priority(&self, priority: Priority) {
-        // It fails only if the stream is closed already.
-        let _ = self.stream.set_priority(-i32::from(priority.urgency));
-    }
 }
 
 impl Sending<response::Parts> {
-    /// Sets the method and priority of the request that is answered.
+    /// Sets the method and priority of the request that is answered. From then on the response has its place in
+    /// the order of responses.
     pub fn answers(&mut self, method: &Method, priority: Priority) {
         self.writer.answers(method);
-        self.set_priority(priority);
+        let stream = self.writer.stream();
+        // One that came after the request was read counts.
+        let updated = self.shared.http().updated_priority(stream);
+        self.is_ordered = true;
+        self.shared
+            .reorder(|order| order.insert(stream, updated.unwrap_or(priority)));
+    }
+
+    /// Has the parameters of the response's own priority replace the client's (RFC 9218 §8).
+    fn on_server_priority(&self, parameters: Parameters) {
+        if parameters != Parameters::default() {
+            self.shared.reorder(|order| {
+                order.by_server(self.writer.stream(), parameters);
+                order.refresh();
+            });
+        }
     }
 
     /// Adds a header section: interim ones (1xx), then the final one. It leaves with the next
@@ -176,8 +196,14 @@ impl Sending<response::Parts> {
     /// # Errors
     /// [`StreamError::Unsent`].
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), StreamError> {
-        let http: &mut Connection = &mut self.shared.http();
-        Ok(self.writer.head(status, headers, http, &mut self.out)?)
+        let written = self
+            .writer
+            .head(status, headers, &mut self.shared.http(), &mut self.out);
+        written?;
+        if !status.is_informational() {
+            self.on_server_priority(Parameters::of(headers));
+        }
+        Ok(())
     }
 
     /// Adds a whole response: a prepared header section with the fields in `more` after its own, and
@@ -205,6 +231,7 @@ impl Sending<response::Parts> {
             false => Bytes::new(),
         };
         self.pending = [head, content];
+        self.on_server_priority(prepared.priority());
         Ok(())
     }
 
@@ -227,6 +254,10 @@ impl Sending<RequestHead> {
 
 impl<H> Drop for Sending<H> {
     fn drop(&mut self) {
+        if self.is_ordered {
+            let stream = self.writer.stream();
+            self.shared.reorder(|order| order.remove(stream));
+        }
         if let Some(code) = self.reset {
             // It fails only if the stream is closed already.
             let _ = self.stream.reset(varint(code.value()));

@@ -32,9 +32,9 @@ pub struct Request {
 }
 
 impl Server {
-    /// Begins HTTP/3 on `quic`.
-    pub fn new(quic: hikyaku_quic::Connection, config: Config) -> Self {
-        let shared = Shared::new(quic, Connection::server(config));
+    /// Begins HTTP/3 on `quic`, which holds `max_backlog` bytes of responses at most.
+    pub fn new(quic: hikyaku_quic::Connection, config: Config, max_backlog: u64) -> Self {
+        let shared = Shared::new(quic, Connection::server(config), max_backlog);
         Self {
             unidirectional: Unidirectional::new(Arc::clone(&shared)),
             shared,

@@ -11,13 +11,20 @@ use bytes::{Bytes, BytesMut};
 use futures_util::task::AtomicWaker;
 use hikyaku_h3::connection::{Connection, End};
 use hikyaku_h3::error::{Code, Error};
+use hikyaku_quic::Backlog;
 use hikyaku_quic::proto::{StreamId, VarInt};
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::order::Order;
 
 /// A connection, shared by its driver and its streams.
 pub(crate) struct Shared {
     pub(crate) quic: hikyaku_quic::Connection,
     http: Mutex<State>,
+    /// Of a server's responses.
+    order: Mutex<Order>,
+    /// Bytes that QUIC holds at most.
+    max_backlog: u64,
     /// Wakes the driver of unidirectional streams.
     pub(crate) driver: AtomicWaker,
     /// Whether the server takes no more requests.
@@ -33,13 +40,20 @@ struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(quic: hikyaku_quic::Connection, http: Connection) -> Arc<Self> {
+    /// `max_backlog` is in bytes.
+    pub(crate) fn new(
+        quic: hikyaku_quic::Connection,
+        http: Connection,
+        max_backlog: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
             quic,
             http: Mutex::new(State {
                 http,
                 heads: BytesMut::new(),
             }),
+            order: Mutex::new(Order::new()),
+            max_backlog,
             driver: AtomicWaker::new(),
             going_away: AtomicBool::new(false),
             blocked: Mutex::default(),
@@ -51,6 +65,27 @@ impl Shared {
         Engine {
             state: self.http.lock(),
             driver: &self.driver,
+        }
+    }
+
+    /// Changes the order of responses. QUIC then has their levels.
+    pub(crate) fn reorder(&self, change: impl FnOnce(&mut Order)) {
+        let order = &mut *self.order.lock();
+        change(order);
+        let mut changes = order.changes().peekable();
+        if changes.peek().is_some() {
+            let of = |(stream, level)| (stream_id(stream), level);
+            self.quic.set_priorities(changes.map(of));
+        }
+    }
+
+    /// The room for a response.
+    pub(crate) fn backlog(&self, stream: u64) -> Backlog {
+        let headroom = self.order.lock().headroom(stream);
+        Backlog {
+            max: self.max_backlog,
+            headroom: headroom.own,
+            most_headroom: headroom.most,
         }
     }
 
@@ -190,6 +225,11 @@ const HEADS: usize = 4096;
 
 /// Room for a head of usual size, in bytes. A larger one moves to more memory while it is written.
 const MIN_HEAD: usize = 256;
+
+/// A stream by its number.
+fn stream_id(number: u64) -> StreamId {
+    varint(number).into()
+}
 
 /// A code as an integer of QUIC; all codes of HTTP/3 fit.
 pub(crate) fn varint(code: u64) -> VarInt {

@@ -53,7 +53,7 @@ where
     tokio::spawn(async move {
         let quic = server.accept().await.unwrap().accept().unwrap();
         let quic = quic.await.unwrap();
-        let mut http = Server::new(quic, Config::default());
+        let mut http = Server::new(quic, Config::default(), 12 << 20);
         while let Ok(request) = poll_fn(|cx| http.poll_accept(cx)).await {
             tokio::spawn(answer(request));
         }

@@ -325,7 +325,7 @@ impl Connection {
     }
 
     /// The priority of a request by PRIORITY_UPDATE.
-    pub(crate) fn updated_priority(&self, stream: u64) -> Option<Priority> {
+    pub fn updated_priority(&self, stream: u64) -> Option<Priority> {
         self.priorities.of(stream)
     }
 }

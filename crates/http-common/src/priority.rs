@@ -2,6 +2,8 @@
 
 mod dictionary;
 
+use http::{HeaderMap, HeaderValue};
+
 /// The name of the field that carries a priority (RFC 9218 §5).
 pub const FIELD: &str = "priority";
 
@@ -27,6 +29,30 @@ impl Default for Priority {
 impl Priority {
     /// Reads the priority fields of a message; several are one list (RFC 9651 §4.2).
     pub fn of_fields<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Parameters::of_fields(values).or(Self::default())
+    }
+
+    /// Reads a priority field's value.
+    ///
+    /// Unknown parameters are ignored, and so are those of a wrong type or value (RFC 9218 §4). A
+    /// value that is no dictionary counts as none (RFC 9651 §4.2).
+    pub fn parse(value: &[u8]) -> Self {
+        Parameters::parse(value).or(Self::default())
+    }
+}
+
+/// The parameters of a priority that a message has. Those of a response replace its client's (RFC 9218 §8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// `u`.
+    pub urgency: Option<u8>,
+    /// `i`.
+    pub incremental: Option<bool>,
+}
+
+impl Parameters {
+    /// Reads the priority fields of a message; several are one list (RFC 9651 §4.2).
+    pub fn of_fields<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut values = values.into_iter();
         let Some(first) = values.next() else {
             return Self::default();
@@ -42,29 +68,38 @@ impl Priority {
         Self::parse(&joined)
     }
 
-    /// Reads a priority field's value.
-    ///
-    /// Unknown parameters are ignored, and so are those of a wrong type or value (RFC 9218 §4). A
-    /// value that is no dictionary counts as none (RFC 9651 §4.2).
-    pub fn parse(value: &[u8]) -> Self {
+    /// The parameters of a message's priority fields; none where it has no such field.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(FIELD).iter();
+        Self::of_fields(values.map(HeaderValue::as_bytes))
+    }
+
+    /// The priority that has these parameters, and the others of `client`.
+    #[must_use]
+    pub fn or(self, client: Priority) -> Priority {
+        Priority {
+            urgency: self.urgency.unwrap_or(client.urgency),
+            incremental: self.incremental.unwrap_or(client.incremental),
+        }
+    }
+
+    fn parse(value: &[u8]) -> Self {
         use dictionary::Value;
-        let mut priority = Self::default();
+        let mut parameters = Self::default();
         let members = dictionary::parse(value, |key, value| {
             // The last member of a key counts (RFC 9651 §3.2).
             match (key, value) {
                 (b"u", Value::Integer(urgency)) => {
-                    priority.urgency = u8::try_from(urgency)
-                        .ok()
-                        .filter(|urgency| *urgency <= 7)
-                        .unwrap_or(Self::default().urgency);
+                    let urgency = u8::try_from(urgency).ok();
+                    parameters.urgency = urgency.filter(|urgency| *urgency <= 7);
                 }
-                (b"i", Value::Boolean(incremental)) => priority.incremental = incremental,
-                (b"u", Value::Other) => priority.urgency = Self::default().urgency,
-                (b"i", Value::Other) => priority.incremental = false,
+                (b"i", Value::Boolean(incremental)) => parameters.incremental = Some(incremental),
+                (b"u", Value::Other | Value::Boolean(_)) => parameters.urgency = None,
+                (b"i", Value::Other | Value::Integer(_)) => parameters.incremental = None,
                 _ => {}
             }
         });
-        members.map_or_else(Self::default, |()| priority)
+        members.map_or_else(Self::default, |()| parameters)
     }
 }
 
@@ -132,6 +167,34 @@ mod tests {
         ];
         for (name, value, want) in cases {
             assert_eq!(Priority::parse(value.as_bytes()), *want, "{name}");
+        }
+    }
+    #[test]
+    fn a_response_replaces_the_parameters_that_it_has() {
+        let client = Priority {
+            urgency: 5,
+            incremental: true,
+        };
+        let cases: &[(&str, &[&str], (u8, bool))] = &[
+            ("RFC 9218 §8: no field", &[], (5, true)),
+            ("RFC 9218 §8: its example", &["u=1"], (1, true)),
+            ("RFC 9218 §8: both", &["u=0, i=?0"], (0, false)),
+            ("RFC 9218 §8: the default, said", &["u=3"], (3, true)),
+            ("RFC 9218 §4: a wrong value", &["u=9, i=?0"], (5, false)),
+            ("RFC 9218 §4: wrong types", &["u, i=1"], (5, true)),
+            ("RFC 9651 §4.2: two fields", &["u=1", "i=?0"], (1, false)),
+            ("RFC 9651 §4.2: no dictionary", &["u=1,"], (5, true)),
+        ];
+        for (name, fields, (urgency, incremental)) in cases {
+            let mut headers = HeaderMap::new();
+            for field in *fields {
+                headers.append(FIELD, HeaderValue::from_static(field));
+            }
+            let want = Priority {
+                urgency: *urgency,
+                incremental: *incremental,
+            };
+            assert_eq!(Parameters::of(&headers).or(client), want, "{name}");
         }
     }
 }

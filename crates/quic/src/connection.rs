@@ -208,6 +208,16 @@ impl Connection {
         self.change(|connection| connection.set_send_window(bytes));
     }
 
+    /// Sets the priorities of streams, all at once; those that have ended are passed over. A stream whose bytes
+    /// wait to be sent sends one packet more by its former priority.
+    pub fn set_priorities(&self, priorities: impl IntoIterator<Item = (StreamId, i32)>) {
+        let state = &mut *self.0.lock();
+        for (stream, priority) in priorities {
+            // It fails only if the stream has ended.
+            let _ = state.proto.send_stream(stream).set_priority(priority);
+        }
+    }
+
     /// Sets how many streams of the kind `dir` the peer may have open.
     pub fn set_max_concurrent_streams(&self, dir: Dir, count: VarInt) {
         self.change(|connection| connection.set_max_concurrent_streams(dir, count));

@@ -29,7 +29,7 @@ pub use incoming::{Connecting, Incoming, ZeroRttAccepted};
 pub use quinn_proto as proto;
 pub use quinn_udp as udp;
 pub use recv_stream::RecvStream;
-pub use send_stream::{SendStream, Stopped};
+pub use send_stream::{Backlog, SendStream, Stopped};
 pub use socket::{Socket, UdpSocket, refuses_segments};
 pub use steering::{STEERED_LEN, Steering};
 pub use tls::TlsServer;

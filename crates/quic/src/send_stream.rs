@@ -42,7 +42,7 @@ impl SendStream {
     /// # Errors
     /// [`WriteError`].
     pub async fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
-        poll_fn(|cx| self.poll_with(cx, |stream| stream.write(bytes))).await
+        poll_fn(|cx| self.poll_with(cx, |proto, id| proto.send_stream(id).write(bytes))).await
     }
 
     /// Writes all of `bytes`. Not cancel-safe.
@@ -84,13 +84,30 @@ impl SendStream {
         cx: &mut Context<'_>,
         chunks: &mut [Bytes],
     ) -> Poll<Result<Written, WriteError>> {
-        self.poll_with(cx, |stream| stream.write_chunks(chunks))
+        self.poll_with(cx, |proto, id| proto.send_stream(id).write_chunks(chunks))
+    }
+
+    /// Polls to write some of `chunks`, while the connection holds less than its backlog allows; see
+    /// [`SendStream::write_chunks`]. Streams with more headroom find room while others wait.
+    pub fn poll_write_chunks_within(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+        backlog: &Backlog,
+    ) -> Poll<Result<Written, WriteError>> {
+        self.poll_with(cx, |proto, id| {
+            backlog.set(proto, backlog.headroom);
+            let written = proto.send_stream(id).write_chunks(chunks);
+            // Who waits is woken as soon as the stream with the most headroom has room.
+            backlog.set(proto, backlog.most_headroom);
+            written
+        })
     }
 
     fn poll_with<T>(
         &self,
         cx: &Context<'_>,
-        write: impl FnOnce(&mut proto::SendStream<'_>) -> Result<T, proto::WriteError>,
+        write: impl FnOnce(&mut proto::Connection, StreamId) -> Result<T, proto::WriteError>,
     ) -> Poll<Result<T, WriteError>> {
         let state = &mut *self.connection.0.lock();
         if let Some(error) = &state.error {
@@ -99,7 +116,7 @@ impl SendStream {
         if self.is_refused(state) {
             return Poll::Ready(Err(WriteError::ZeroRttRejected));
         }
-        match write(&mut state.proto.send_stream(self.id)) {
+        match write(&mut state.proto, self.id) {
             Ok(written) => {
                 self.connection.0.schedule(state);
                 Poll::Ready(Ok(written))
@@ -211,6 +228,37 @@ impl Drop for SendStream {
     }
 }
 
+/// The bytes that a connection may hold, sent or not, until the peer acknowledges them.
+///
+/// They are four congestion windows, of which one is in flight and others may wait for a packet that was lost,
+/// and [`Backlog::MIN_UNSENT`]. So little waits unsent that an urgent stream, which begins late, finds room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// The most bytes that may be held.
+    pub max: u64,
+    /// Bytes that this stream may have held beyond those of a stream without headroom.
+    pub headroom: u64,
+    /// The largest headroom of all streams that are open.
+    pub most_headroom: u64,
+}
+
+impl Backlog {
+    /// Bytes that may wait unsent though the congestion window is small.
+    pub const MIN_UNSENT: u64 = 64 * 1024;
+
+    fn set(&self, connection: &mut proto::Connection, headroom: u64) {
+        let window = connection.congestion_state().window();
+        connection.set_send_window(self.bytes(window, headroom));
+    }
+
+    /// The bytes that may be held at a congestion window.
+    fn bytes(&self, window: u64, headroom: u64) -> u64 {
+        let most = self.max.saturating_sub(self.most_headroom);
+        let without = window.saturating_mul(4).saturating_add(Self::MIN_UNSENT);
+        without.min(most).saturating_add(headroom)
+    }
+}
+
 /// Waits until the peer stops a stream, or has acknowledged all of it; see [`SendStream::stopped`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
@@ -258,6 +306,31 @@ impl Drop for Stopped {
                 waiting.stopped.clear();
                 waiting.code = None;
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Backlog;
+
+    #[test]
+    fn a_backlog_follows_the_congestion_window() {
+        let of = |max, headroom| Backlog {
+            max,
+            headroom,
+            most_headroom: 240_000,
+        };
+        let min = Backlog::MIN_UNSENT;
+        let cases = [
+            ("a slow path", of(12_000_000, 0), 30_000, 120_000 + min),
+            ("with headroom", of(12_000_000, 16_000), 30_000, 136_000 + min),
+            ("a fast path", of(12_000_000, 0), 9_000_000, 11_760_000),
+            ("a fast path, with headroom", of(12_000_000, 240_000), 9_000_000, 12_000_000),
+            ("no room at all", of(0, 16_000), 30_000, 16_000),
+        ];
+        for (name, backlog, window, expected) in cases {
+            assert_eq!(backlog.bytes(window, backlog.headroom), expected, "{name}");
         }
     }
 }

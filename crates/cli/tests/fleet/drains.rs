@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hikyaku_testkit::agent::Agent;
 use hikyaku_testkit::store::Store;
-use hikyaku_testkit::{eventually, this_test};
+use hikyaku_testkit::{eventually, hikyaku, this_test};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -53,6 +53,15 @@ fn a_drain_holds_at_all_edges_of_the_pop_and_over_restarts() {
     second_is(&a, "draining");
     assert_eq!(second_is(&b, "draining"), "drained at a: fibre work");
     b.says("transit-b at a");
+    let explained = || {
+        b.serve("127.0.0.1");
+        let admin = b.server.admin.to_string();
+        let output = hikyaku(&["explain", "127.0.0.1", "--admin", &admin]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.contains("; drained at a for ").then_some(text)
+    };
+    let text = eventually("the drain in `hikyaku explain`", explained);
+    assert!(text.contains(": fibre work\n"), "{text}");
     // One that comes later has it, too, and the edge of the drain need not be there.
     let mut a = a;
     a.server.signal(Signal::KILL);

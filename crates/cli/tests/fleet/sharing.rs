@@ -108,6 +108,35 @@ fn a_reload_joins_moves_and_leaves() {
 }
 
 #[test]
+fn a_reload_of_what_clients_carry_keeps_the_connection_to_the_store() {
+    let Some(store) = Store::start(&this_test(), &[]) else {
+        return;
+    };
+    let config = section("a", &store.url());
+    let edge = Edge::with(&config);
+    edge.says("answers in");
+    let fleet = || edge.server.admin_json("/v1/fleet");
+    let digest = || {
+        let of = fleet()["members"][0]["config"].clone();
+        of.as_str().map(str::to_owned)
+    };
+    let before = eventually("its own report", digest);
+    let connections = || {
+        let list = store.run(&["CLIENT", "LIST"]);
+        let ids = list.lines().filter(|line| !line.contains("cmd=client"));
+        let ids = ids.filter_map(|line| line.split(' ').next().map(str::to_owned));
+        ids.collect::<Vec<_>>()
+    };
+    let connected = connections();
+    assert!(!connected.is_empty());
+    edge.reload(&format!("{config}carry = false\n"));
+    eventually("the new configuration's report", || {
+        digest().filter(|digest| *digest != before)
+    });
+    assert_eq!(connections(), connected);
+}
+
+#[test]
 fn a_purge_reaches_all_edges() {
     let Some(store) = Store::start(&this_test(), &[]) else {
         return;

@@ -330,7 +330,7 @@ async fn serve_quic(endpoint: Endpoint, shared: Arc<Shared>) {
             };
             let Ok(quic) = connecting.await else { return };
             let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-            let mut http = hikyaku_h3_quic::Server::new(quic.clone(), Config::default());
+            let mut http = hikyaku_h3_quic::Server::new(quic.clone(), Config::default(), 12 << 20);
             while let Ok(request) = poll_fn(|cx| http.poll_accept(cx)).await {
                 let shared = shared.clone();
                 let quic = quic.clone();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::{Rules, Verdict};
 use super::{
-    Candidates, Criterion, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
+    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
     RouteQuality, RouteView, Wants,
 };
 use crate::choice::{Group, Visit};
@@ -32,6 +32,9 @@ pub struct RoutesExplanation {
     pub route: String,
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
     pub plain_is: Option<String>,
+    /// A clause on the drain of that egress route; `None` where nobody drains it.
+    #[serde(default)]
+    pub plain_drain: Option<String>,
     /// A clause on why the agent does not know that; `None` where it does or gives no reason.
     pub plain_unknown: Option<String>,
     /// The experimental group.
@@ -90,6 +93,8 @@ pub struct KnownEgresses<'a> {
     pub present: EgressSet,
     /// The present egress routes that can be used, for clients that they reach.
     pub up: EgressSet,
+    /// The drains of present egress routes.
+    pub drains: &'a [(EgressId, EgressDrain)],
     /// A clause on why the agent does not know which egress route plain packets take; `None` where it
     /// does or gives no reason.
     pub plain_unknown: Option<&'a str>,
@@ -134,6 +139,10 @@ pub fn explain_routes(
         plain_is: candidates
             .plain_is
             .map(|egress| Route::Steered(egress).display(names).to_string()),
+        plain_drain: candidates
+            .plain_is
+            .and_then(|egress| egresses.drain(egress))
+            .map(ToString::to_string),
         plain_unknown: egresses.plain_unknown.map(str::to_owned),
         routes: routes(&rules, egresses.present).map(summary).collect(),
         ..RoutesExplanation::of(decision, names)
@@ -167,6 +176,9 @@ impl KnownEgresses<'_> {
         decision: &RouteDecision,
     ) -> (&'static str, String) {
         if let Route::Steered(egress) = route {
+            if let Some(drain) = self.drain(egress) {
+                return ("draining", drain.to_string());
+            }
             if !self.up.contains(egress) {
                 return ("not_up", "not up".to_owned());
             }
@@ -176,6 +188,11 @@ impl KnownEgresses<'_> {
         }
         let verdict = rules.verdict(route, decision);
         (verdict.code(), self.sentence(rules, route, verdict))
+    }
+
+    fn drain(&self, egress: EgressId) -> Option<&EgressDrain> {
+        let found = self.drains.iter().find(|(of, _)| *of == egress);
+        found.map(|(_, drain)| drain)
     }
 
     fn sentence(self, rules: &Rules<'_>, route: Route, verdict: Verdict) -> String {
@@ -246,6 +263,7 @@ impl RoutesExplanation {
             long: false,
             route: decision.route.display(names).to_string(),
             plain_is: None,
+            plain_drain: None,
             plain_unknown: None,
             group: decision.group,
             reason_code: decision.reason.code().to_owned(),
@@ -285,7 +303,11 @@ impl fmt::Display for RoutesExplanation {
             "route", self.reason
         )?;
         match (&self.plain_is, &self.plain_unknown) {
-            (Some(egress), _) => writeln!(f, " (plain takes {egress})")?,
+            (Some(egress), _) => {
+                let drain = self.plain_drain.as_ref();
+                let drain = drain.map(|drain| format!(", which is {drain}"));
+                writeln!(f, " (plain takes {egress}{})", drain.unwrap_or_default())?;
+            }
             (None, Some(why)) => {
                 writeln!(
                     f,

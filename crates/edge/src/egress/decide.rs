@@ -87,8 +87,10 @@ impl Egress {
         };
         let rules = self.rules.load();
         let asn = answer.reach.asn;
-        let view = self.records(&rules).view(client, asn, self.clock.now());
+        let now = self.clock.now();
+        let view = self.records(&rules).view(client, asn, now);
         let state = self.state();
+        let drains = state.drains(now);
         let had = view.quality(Route::Aggregated, None).age.is_some();
         let mptcp = match (mptcp || had) && self.hints.are_obeyed() {
             true => Mptcp::Taken,
@@ -100,7 +102,7 @@ impl Egress {
                 &view,
                 (rules.classes.name(class), wants),
                 &candidates,
-                state.known_paths(&answer),
+                state.known_paths(&answer, &drains),
                 &rules.policy,
                 (visit, SEED),
             )

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::Egress;
 use super::agent::{AgentError, EventStream, MAX_CLIENTS, Requests};
 use super::state::{Answer, State, Verdict};
-use super::wire::{AgentEvent, RouteChange};
+use super::wire::{AgentEvent, Drain, Elsewhere, RouteChange};
 
 use crate::clock;
 
@@ -191,22 +191,21 @@ impl Egress {
         !moved.is_empty()
     }
 
-    /// Takes egress routes of these names for drained, with these reasons, and no others. Answers of the agent
-    /// name them all the same.
-    pub(crate) fn drain_elsewhere(&self, drains: BTreeMap<String, Arc<str>>) {
+    /// Takes egress routes of these names for drained, and no others. Answers of the agent name them all the
+    /// same.
+    pub(crate) fn drain_elsewhere(&self, drains: BTreeMap<String, Arc<Elsewhere>>) {
         if *self.state().elsewhere() != drains {
             let drains = Arc::new(drains);
             self.change(|state| state.set_elsewhere(drains));
         }
     }
 
-    /// Names and reasons of the egress routes that are drained at this host's agent. `None` before it has
-    /// reported any.
-    pub(crate) fn own_drains(&self) -> Option<BTreeMap<String, String>> {
+    /// The drains at this host's agent, by the names of egress routes. `None` before it has reported any.
+    pub(crate) fn own_drains(&self) -> Option<BTreeMap<String, Drain>> {
         let state = self.state();
         let drained = state.paths().filter_map(|(_, path)| {
             let drain = path.drain.as_ref()?;
-            Some((path.name.clone(), drain.reason.clone()))
+            Some((path.name.clone(), drain.clone()))
         });
         state.is_usable().then(|| drained.collect())
     }

@@ -60,6 +60,7 @@ pub(crate) use rules::Rules;
 use state::{Answer, Reach, State};
 use steer::SteerBy;
 pub(crate) use summary::Summary;
+pub(crate) use wire::{Drain, Elsewhere};
 
 /// The egress routes of this host.
 #[derive(Debug)]

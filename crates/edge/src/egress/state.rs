@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hikyaku_core::egress::{
-    Candidates, Criterion, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode,
+    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode,
     Mptcp, Port, Room,
 };
+use hikyaku_units::Timestamp;
 
 use super::net::Net;
-use super::wire::{self, EgressState, Lookup, Path, Policy, Snapshot};
+use super::wire::{self, EgressState, Elsewhere, Lookup, Path, Policy, Snapshot};
 use crate::bpf::Prefix;
 
 /// The agent's last report, and whether it still counts.
@@ -22,8 +23,8 @@ pub(crate) struct State {
     /// By their place in `names`.
     paths: Vec<(EgressId, Path)>,
     policies: Vec<Policy>,
-    /// Reasons of drains at other edges, by the names of egress routes.
-    elsewhere: Arc<BTreeMap<String, Arc<str>>>,
+    /// Drains at other edges, by the names of egress routes.
+    elsewhere: Arc<BTreeMap<String, Arc<Elsewhere>>>,
 }
 
 /// The agent's answer for clients of a prefix.
@@ -140,15 +141,15 @@ impl State {
     }
 
     /// Takes egress routes of these names for drained, and no others.
-    pub(super) fn set_elsewhere(&mut self, elsewhere: Arc<BTreeMap<String, Arc<str>>>) {
+    pub(super) fn set_elsewhere(&mut self, elsewhere: Arc<BTreeMap<String, Arc<Elsewhere>>>) {
         self.elsewhere = elsewhere;
         for (_, path) in &mut self.paths {
             path.elsewhere = self.elsewhere.get(&path.name).cloned();
         }
     }
 
-    /// Reasons of drains at other edges, by the names of egress routes.
-    pub(super) fn elsewhere(&self) -> &BTreeMap<String, Arc<str>> {
+    /// Drains at other edges, by the names of egress routes.
+    pub(super) fn elsewhere(&self) -> &BTreeMap<String, Arc<Elsewhere>> {
         &self.elsewhere
     }
 
@@ -199,13 +200,26 @@ impl State {
         ids.collect()
     }
 
+    /// The drains of egress routes at `now`.
+    pub(super) fn drains(&self, now: Timestamp) -> Vec<(EgressId, EgressDrain)> {
+        let drained = self
+            .paths()
+            .filter_map(|(id, path)| Some((id, path.drained(now)?)));
+        drained.collect()
+    }
+
     /// The egress routes in the form that explanations need, for clients with an answer.
-    pub(super) fn known_paths<'a>(&'a self, answer: &'a Answer) -> KnownEgresses<'a> {
+    pub(super) fn known_paths<'a>(
+        &'a self,
+        answer: &'a Answer,
+        drains: &'a [(EgressId, EgressDrain)],
+    ) -> KnownEgresses<'a> {
         KnownEgresses {
             plain_unknown: answer.plain_unknown.as_deref(),
             names: &self.names,
             present: self.those(|_| true),
             up: self.those(is_up),
+            drains,
         }
     }
 

@@ -5,7 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use hikyaku_core::egress::{self, Mode};
+use hikyaku_units::Timestamp;
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::net::Net;
 
@@ -54,9 +57,12 @@ pub(crate) struct Path {
     /// Present while somebody drains it at this agent.
     #[serde(default)]
     pub(super) drain: Option<Drain>,
-    /// Why it is drained at another edge of the PoP, which the agent does not know.
+    /// When its state began.
+    #[serde(default)]
+    pub(super) since: String,
+    /// Its drain at another edge of the PoP, which the agent does not know.
     #[serde(skip)]
-    pub(super) elsewhere: Option<Arc<str>>,
+    pub(super) elsewhere: Option<Arc<Elsewhere>>,
     /// Router ID of its border.
     #[serde(default)]
     border: Option<Ipv4Addr>,
@@ -68,16 +74,87 @@ pub(crate) struct Path {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Drain {
     #[serde(default)]
-    pub(super) reason: String,
+    pub(crate) reason: String,
+    /// When it was begun.
+    #[serde(default)]
+    since: String,
+}
+
+impl Drain {
+    /// When it was begun.
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        timestamp(&self.since)
+    }
+}
+
+/// A drain at another edge of the PoP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    edge: String,
+    since: Option<Timestamp>,
+    reason: String,
+    /// Edge and reason as a clause.
+    standing: String,
+}
+
+impl Elsewhere {
+    /// A drain at `edge`; `reason` is empty without one.
+    pub(crate) fn new(edge: &str, since: Option<Timestamp>, reason: &str) -> Self {
+        let standing = match reason {
+            "" => format!("drained at {edge}"),
+            reason => format!("drained at {edge}: {reason}"),
+        };
+        Self {
+            edge: edge.to_owned(),
+            since,
+            reason: reason.to_owned(),
+            standing,
+        }
+    }
+
+    /// Edge and reason as a clause.
+    pub(crate) fn standing(&self) -> &str {
+        &self.standing
+    }
+}
+
+/// A time of the agent's, in the form of RFC 3339.
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    let micros = time.unix_timestamp_nanos() / 1000;
+    u64::try_from(micros).ok().map(Timestamp::from_micros)
 }
 
 impl Path {
     /// Its use, and the reason: those of the agent, unless it is drained at another edge.
     pub(crate) fn standing(&self) -> (EgressState, &str) {
         match (self.state, &self.elsewhere) {
-            (EgressState::Up, Some(why)) => (EgressState::Draining, why),
+            (EgressState::Up, Some(drain)) => (EgressState::Draining, drain.standing()),
             (state, _) => (state, &self.reason),
         }
+    }
+
+    /// The drain that keeps new connections off it; `None` without one.
+    pub(super) fn drained(&self, now: Timestamp) -> Option<egress::EgressDrain> {
+        let (at, since, reason) = match (self.state, &self.elsewhere, &self.drain) {
+            (EgressState::Up, Some(drain), _) => {
+                let at = egress::DrainedAt::Edge(drain.edge.clone());
+                (at, drain.since, &drain.reason)
+            }
+            (EgressState::Draining, _, Some(drain)) => {
+                (egress::DrainedAt::Here, drain.since(), &drain.reason)
+            }
+            (EgressState::Draining, _, None) => {
+                let since = timestamp(&self.since);
+                (egress::DrainedAt::Border, since, &self.reason)
+            }
+            _ => return None,
+        };
+        Some(egress::EgressDrain {
+            at,
+            age: since.map(|since| now.since(since)),
+            reason: reason.clone(),
+        })
     }
 
     /// Whether probes show that its packets are lost, whatever BGP says.
@@ -278,6 +355,13 @@ mod tests {
             panic!("a path is expected");
         };
         assert_eq!((read.state, read.mark), (EgressState::Draining, 6_815_745));
+        let since = Timestamp::from_secs(1_795_338_000);
+        assert_eq!(read.drain.as_ref().unwrap().since(), Some(since));
+        let drained = read.drained(Timestamp::from_secs(1_795_338_060)).unwrap();
+        assert_eq!(
+            drained.to_string(),
+            "drained at this host's agent for 60 s"
+        );
         assert_eq!((read.addresses.len(), read.backup), (2, true));
         let port = read.port().unwrap();
         assert_eq!((port.number, port.price, port.spare), (3, 0.45, 0.125));

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hikyaku_fleet::{Board, Content, Topic};
+use hikyaku_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::Membership;
-use crate::egress::Egress;
+use crate::egress::{Drain, Egress, Elsewhere};
 
 /// Between two looks at the agent's drains and those of other edges.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,6 +29,9 @@ struct Drains {
     pop: Option<String>,
     /// Reasons by the names of egress routes.
     paths: BTreeMap<String, String>,
+    /// Begins of these drains in seconds since 1970, as far as they are known. Edges of former releases give none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    since: BTreeMap<String, u64>,
 }
 
 /// Gives the agent's drains to other edges, and takes theirs, until `end`.
@@ -60,12 +64,19 @@ pub(crate) async fn share_drains(
 }
 
 /// Gives the drains of this edge, where the others have no such or old ones.
-fn give(board: &Board, name: &str, pop: Option<&str>, paths: BTreeMap<String, String>) {
+fn give(board: &Board, name: &str, pop: Option<&str>, own: BTreeMap<String, Drain>) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default();
     let drains = Drains {
         pop: pop.map(str::to_owned),
-        paths,
+        since: own
+            .iter()
+            .filter_map(|(path, drain)| Some((path.clone(), drain.since()?.as_secs())))
+            .collect(),
+        paths: own
+            .into_iter()
+            .map(|(path, drain)| (path, drain.reason))
+            .collect(),
     };
     let held = board.get(Topic::Drain, name);
     let is_news = match &held {
@@ -92,20 +103,21 @@ fn give(board: &Board, name: &str, pop: Option<&str>, paths: BTreeMap<String, St
     board.put(Topic::Drain, name, content);
 }
 
-/// The drains at other edges of the PoP: reasons by the names of egress routes.
-fn of_others(board: &Board, own: &str, pop: Option<&str>) -> BTreeMap<String, Arc<str>> {
+/// The drains at other edges of the PoP, by the names of egress routes.
+fn of_others(board: &Board, own: &str, pop: Option<&str>) -> BTreeMap<String, Arc<Elsewhere>> {
     let all = board.all(Topic::Drain).into_iter();
     let others = all.filter(|(edge, _)| edge != own);
     let mut drained = BTreeMap::new();
     for (edge, content) in others {
         let drains = decode(&content.bytes).filter(|drains| drains.pop.as_deref() == pop);
-        for (path, reason) in drains.into_iter().flat_map(|drains| drains.paths) {
+        let Some(Drains { paths, since, .. }) = drains else {
+            continue;
+        };
+        for (path, reason) in paths {
+            let since = since.get(&path).copied().map(Timestamp::from_secs);
             let reason: String = reason.chars().take(MAX_REASON).collect();
-            let why = match reason.is_empty() {
-                true => format!("drained at {edge}"),
-                false => format!("drained at {edge}: {reason}"),
-            };
-            drained.entry(path).or_insert_with(|| why.into());
+            let drain = || Arc::new(Elsewhere::new(&edge, since, &reason));
+            drained.entry(path).or_insert_with(drain);
         }
     }
     drained
@@ -121,10 +133,16 @@ mod tests {
 
     use super::*;
 
-    fn drained(paths: &[(&str, &str)]) -> BTreeMap<String, String> {
+    const SINCE: &str = "2026-11-28T09:00:00.5+01:00";
+
+    fn drained(paths: &[(&str, &str)]) -> BTreeMap<String, Drain> {
+        let drain = |reason: &str| {
+            let drain = serde_json::json!({"reason": reason, "since": SINCE});
+            serde_json::from_value(drain).unwrap()
+        };
         let paths = paths.iter();
         paths
-            .map(|&(path, reason)| (path.to_owned(), reason.to_owned()))
+            .map(|&(path, reason)| (path.to_owned(), drain(reason)))
             .collect()
     }
 
@@ -134,7 +152,9 @@ mod tests {
         board.want(Topic::Drain, Some(Wanted::All));
         let others = |name: &str, pop: Option<&str>| -> Vec<String> {
             let drains = of_others(&board, name, pop).into_iter();
-            drains.map(|(path, why)| format!("{path}: {why}")).collect()
+            drains
+                .map(|(path, drain)| format!("{path}: {}", drain.standing()))
+                .collect()
         };
         give(&board, "a", Some("fra"), drained(&[]));
         assert!(board.entries().is_empty(), "nothing to be said");
@@ -156,7 +176,22 @@ mod tests {
         give(&board, "b", Some("fra"), drained(&[("transit-b", "")]));
         assert_eq!(others("c", Some("fra")).len(), 2);
         assert_eq!(others("a", Some("fra")), ["transit-b: drained at b"]);
+        let since = Some(Timestamp::from_secs(1_795_852_800));
+        let expected = Elsewhere::new("b", since, "");
+        assert_eq!(*of_others(&board, "a", Some("fra"))["transit-b"], expected);
         give(&board, "a", Some("fra"), drained(&[]));
         assert_eq!(others("c", Some("fra")), ["transit-b: drained at b"]);
+    }
+
+    #[test]
+    fn drains_of_former_releases_have_no_begin() {
+        let drains = decode(br#"{"pop":"fra","paths":{"transit-a":"work"}}"#).unwrap();
+        assert_eq!((drains.paths.len(), drains.since.len()), (1, 0));
+        let none = Drains {
+            paths: BTreeMap::new(),
+            ..drains
+        };
+        let text = serde_json::to_string(&none).unwrap();
+        assert_eq!(text, r#"{"pop":"fra","paths":{}}"#);
     }
 }

@@ -16,7 +16,9 @@ use socket2::{Protocol, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::unsent::{self, Unsent};
 use super::{SubflowFlight, info};
+use crate::clock;
 use crate::listen::UNSENT;
 use crate::sys;
 use crate::tcp_cc::{Control, Controls};
@@ -39,6 +41,8 @@ pub(crate) struct Socket {
     base: u64,
     written: AtomicU64,
     blocked: AtomicBool,
+    /// Where the kernel is to hold few bytes unsent.
+    unsent: Mutex<Option<Unsent>>,
     /// Nothing reads or writes it any more.
     released: AtomicBool,
     /// Once the sending side is closed: whether the connection was still there.
@@ -80,9 +84,33 @@ impl Socket {
             mark: AtomicU32::new(0),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
+            unsent: Mutex::new(None),
             released: AtomicBool::new(false),
             shut: OnceLock::new(),
         }))
+    }
+
+    /// Has the kernel hold few bytes unsent, by the rate of the socket: they go before all that is more urgent.
+    pub(crate) fn hold_few_unsent(&self) {
+        *self.unsent.lock() = Some(Unsent::new());
+        self.set_unsent(unsent::FIRST);
+    }
+
+    fn set_unsent(&self, bytes: u32) {
+        // A kernel without it for MPTCP holds more.
+        let _ = SockRef::from(&self.stream).set_tcp_notsent_lowat(bytes);
+    }
+
+    /// Takes note that the socket takes no more now.
+    fn on_full(&self) {
+        self.blocked.store(true, Ordering::Relaxed);
+        let Some(unsent) = &mut *self.unsent.lock() else {
+            return;
+        };
+        let written = self.written.load(Ordering::Relaxed);
+        if let Some(bytes) = unsent.on_full(clock::now(), written) {
+            self.set_unsent(bytes);
+        }
     }
 
     /// The connection's state; `acked` counts from the first byte written.
@@ -300,7 +328,7 @@ impl MeteredIo {
     ) -> Poll<io::Result<usize>> {
         loop {
             if self.0.stream.poll_write_ready(cx)?.is_pending() {
-                self.0.blocked.store(true, Ordering::Relaxed);
+                self.0.on_full();
                 return Poll::Pending;
             }
             match write(&self.0.stream) {

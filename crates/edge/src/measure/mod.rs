@@ -23,6 +23,7 @@ mod subflows;
 mod taken;
 mod tcp;
 mod tracked;
+mod unsent;
 mod watcher;
 
 pub(crate) use self::quic_connection::QuicConnection;

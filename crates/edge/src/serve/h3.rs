@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use hikyaku_congestion::SEND_WINDOW;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_h3_quic::{
     Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
@@ -82,7 +83,7 @@ async fn run(
     let Answerer { conn, site } = &handler.answerer;
     let mut waiting = Waiting {
         conn: Arc::clone(conn),
-        http: Server::new(quic.clone(), config(service)),
+        http: Server::new(quic.clone(), config(service), SEND_WINDOW),
         stopping: Stopping::new(site.stop(), quic.clone()),
         idle: IdleTimer::new(service.timeouts.idle),
         slice: Slice::default(),

@@ -36,9 +36,6 @@ use stream::{Stream, Wait};
 use streams::Streams;
 use windows::Windows;
 
-/// Bytes that are taken from the engine at once: four full TLS records.
-const BATCH: usize = 64 * 1024;
-
 /// A connection.
 pub(super) struct Http2<T> {
     answerer: Arc<Answerer>,
@@ -216,7 +213,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
                 ready!(self.tls.poll_write_sealed(cx))?;
             }
             if self.output.is_empty() {
-                self.engine.poll_transmit(&mut self.output, BATCH);
+                self.engine
+                    .poll_transmit(&mut self.output, self.tls.batch());
             }
             if self.output.is_empty() {
                 self.on_sent();

@@ -182,7 +182,10 @@ impl Connection {
             early,
         } = begun;
         let held = match peer.version {
-            Version::H2 => H2_HELD,
+            Version::H2 => {
+                socket.hold_few_unsent();
+                H2_HELD
+            }
             _ => RESERVE,
         };
         let service = site.service_full();

@@ -12,7 +12,7 @@ const VALUE: &str = "hikyaku:1:shared:{certificate/site}";
 const INDEX: &str = "hikyaku:1:revision:{certificate}";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn holding(secret: u8) -> Board {
+pub(crate) fn holding(secret: u8) -> Board {
     let board = Board::default();
     board.set_secrets(&[[secret; 32]]);
     for topic in Topic::ALL {
@@ -21,7 +21,7 @@ fn holding(secret: u8) -> Board {
     board
 }
 
-fn content(stamp: u64, bytes: &str) -> Content {
+pub(crate) fn content(stamp: u64, bytes: &str) -> Content {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap().as_secs();
     Content {

@@ -10,15 +10,17 @@ use super::{Edge, eventually};
 
 const PREFIX: &str = "192.0.2.0/24";
 
+/// The edges `a` and `b`.
+fn two(store: &Store) -> [Edge; 2] {
+    ["a", "b"].map(|name| Edge::start(name, &store.url(), ""))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_was_killed_gets_all_again() {
     let Some(mut store) = Store::start("a_store_that_was_killed_gets_all_again", &[]) else {
         return;
     };
-    let (a, b) = (
-        Edge::start("a", &store.url(), ""),
-        Edge::start("b", &store.url(), ""),
-    );
+    let [a, b] = two(&store);
     a.learn(PREFIX, "before");
     b.sees("a", PREFIX, "before").await;
     store.kill();
@@ -40,10 +42,7 @@ async fn a_store_that_lost_its_memory_gets_all_again() {
     let Some(store) = Store::start("a_store_that_lost_its_memory_gets_all_again", &[]) else {
         return;
     };
-    let (a, b) = (
-        Edge::start("a", &store.url(), ""),
-        Edge::start("b", &store.url(), ""),
-    );
+    let [a, b] = two(&store);
     a.learn(PREFIX, "kept");
     b.sees("a", PREFIX, "kept").await;
     store.run(&["FLUSHALL"]);
@@ -107,10 +106,7 @@ async fn a_full_store_is_said_and_catches_up() {
     let Some(store) = Store::start("a_full_store_is_said_and_catches_up", &args) else {
         return;
     };
-    let (a, b) = (
-        Edge::start("a", &store.url(), ""),
-        Edge::start("b", &store.url(), ""),
-    );
+    let [a, b] = two(&store);
     a.learn(PREFIX, "before");
     b.sees("a", PREFIX, "before").await;
     store.run(&["CONFIG", "SET", "maxmemory", "1mb"]);
@@ -187,10 +183,7 @@ async fn nonsense_costs_its_own_field_alone() {
         "bad\u{1b}",
         "{}",
     ]);
-    let (a, b) = (
-        Edge::start("a", &store.url(), ""),
-        Edge::start("b", &store.url(), ""),
-    );
+    let [a, b] = two(&store);
     a.learn("198.51.100.0/24", "has no place");
     a.learn(PREFIX, "good");
     b.sees("a", PREFIX, "good").await;

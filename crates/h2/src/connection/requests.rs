@@ -1,7 +1,7 @@
 //! HEADERS and CONTINUATION (RFC 9113 §6.2, §6.10).
 
 use hikyaku_http_common::content::Content;
-use hikyaku_http_common::priority::Priority;
+use hikyaku_http_common::priority::{Parameters, Priority};
 use http::Method;
 
 use super::receive::{Found, Result};
@@ -212,6 +212,7 @@ impl Connection {
         self.streams.insert(Stream {
             id,
             priority,
+            by_server: Parameters::default(),
             receiving: Receiving {
                 content,
                 window: self.windows.of_new_stream(),

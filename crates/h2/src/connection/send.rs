@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hikyaku_http_common::content::Content;
 use hikyaku_http_common::message::{is_sent, length_of};
-use hikyaku_http_common::priority::Priority;
+use hikyaku_http_common::priority::{Parameters, Priority};
 use http::{HeaderMap, StatusCode};
 
 use super::{Connection, Sent};
@@ -39,6 +39,9 @@ impl Connection {
             encode_fields(encoder, headers, out);
         });
         self.head_is_sent(slot, status, length_of(headers), end);
+        if !end && !status.is_informational() {
+            self.on_server_priority(stream, slot, Parameters::of(headers));
+        }
         Ok(())
     }
 
@@ -57,6 +60,7 @@ impl Connection {
         let Prepared {
             status,
             content_length,
+            priority,
             ref lines,
         } = *prepared;
         let slot = self.head_of(stream, status, content_length, end)?;
@@ -76,6 +80,9 @@ impl Connection {
             }
         });
         self.head_is_sent(slot, status, content_length, end);
+        if !end {
+            self.on_server_priority(stream, slot, priority);
+        }
         Ok(())
     }
 
@@ -213,11 +220,21 @@ impl Connection {
         }
     }
 
-    /// Sets the priority of a response (RFC 9218 §8). Does nothing if the stream is over.
+    /// Has the parameters of a response's own priority replace the client's (RFC 9218 §8).
+    fn on_server_priority(&mut self, stream: u32, slot: usize, parameters: Parameters) {
+        if parameters != Parameters::default() {
+            self.streams[slot].by_server = parameters;
+            self.set_priority(stream, self.streams[slot].priority);
+        }
+    }
+
+    /// Sets the client's priority of a response, but for the parameters that the response itself has (RFC 9218
+    /// §8). Does nothing if the stream is over.
     pub fn set_priority(&mut self, stream: u32, priority: Priority) {
         let Some(slot) = self.streams.slot(stream) else {
             return;
         };
+        let priority = self.streams[slot].by_server.or(priority);
         let before = std::mem::replace(&mut self.streams[slot].priority, priority);
         if before != priority && self.streams[slot].sending.is_ready {
             self.scheduler.remove(stream, before);

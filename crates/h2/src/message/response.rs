@@ -1,6 +1,7 @@
 //! Header sections of responses (RFC 9113 §8.3.2).
 
 use hikyaku_http_common::message::{is_sent, length_of};
+use hikyaku_http_common::priority::Parameters;
 use http::StatusCode;
 use http::header::HeaderMap;
 
@@ -14,6 +15,7 @@ use crate::hpack::PreparedLines;
 pub struct Prepared {
     pub(crate) status: StatusCode,
     pub(crate) content_length: Option<u64>,
+    pub(crate) priority: Parameters,
     pub(crate) lines: PreparedLines,
 }
 
@@ -32,6 +34,7 @@ impl Prepared {
         Self {
             status,
             content_length: length_of(headers),
+            priority: Parameters::of(headers),
             lines,
         }
     }

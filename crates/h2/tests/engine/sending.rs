@@ -219,6 +219,53 @@ fn content_by_priority() {
 }
 
 #[test]
+fn content_by_the_priorities_of_responses() {
+    let mut server = Server::new(Config::default());
+    for stream in [1, 3, 5] {
+        server.receive(&headers(stream, WHOLE, GET));
+    }
+    let says = |value: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("priority", value.parse().unwrap());
+        headers
+    };
+    let ok = StatusCode::OK;
+    let connection = &mut server.connection;
+    connection
+        .send_head(1, ok, &HeaderMap::new(), false)
+        .unwrap();
+    connection.send_head(3, ok, &says("u=2"), false).unwrap();
+    let prepared = Prepared::new(ok, &says("u=1"));
+    connection.send_prepared(5, &prepared, &[], false).unwrap();
+    for stream in [1, 3, 5] {
+        connection.send_data(stream, bytes(10), true).unwrap();
+    }
+    let sent = server.sent();
+    assert!(
+        sent.ends_with("DATA 5: 10 end, DATA 3: 10 end, DATA 1: 10 end"),
+        "RFC 9218 §8: {sent}"
+    );
+
+    // The client changes what the response does not say.
+    let mut server = Server::new(Config::default());
+    server.receive(&headers(1, WHOLE, GET));
+    server.receive(&headers(3, WHOLE, GET));
+    let connection = &mut server.connection;
+    connection.send_head(1, ok, &says("u=5"), false).unwrap();
+    connection
+        .send_head(3, ok, &HeaderMap::new(), false)
+        .unwrap();
+    connection.send_data(1, bytes(10), true).unwrap();
+    connection.send_data(3, bytes(10), true).unwrap();
+    server.receive(&frame(16, 0, 0, b"\0\0\0\x01u=0, i"));
+    let sent = server.sent();
+    assert!(
+        sent.ends_with("DATA 3: 10 end, DATA 1: 10 end"),
+        "RFC 9218 §8: {sent}"
+    );
+}
+
+#[test]
 fn streams_whose_content_is_sent() {
     let sent = |stream, is_complete| {
         Some(Sent {

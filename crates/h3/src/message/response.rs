@@ -2,6 +2,7 @@
 
 use hikyaku_http_common::content::Content;
 use hikyaku_http_common::message::length_of;
+use hikyaku_http_common::priority::Parameters;
 use http::{HeaderMap, Response, StatusCode, Version, response};
 
 use super::section::Section;
@@ -17,6 +18,7 @@ use crate::qpack::PreparedLines;
 pub struct Prepared {
     pub(crate) status: StatusCode,
     pub(crate) content_length: Option<u64>,
+    priority: Parameters,
     pub(crate) lines: PreparedLines,
 }
 
@@ -31,6 +33,7 @@ impl Prepared {
         Self {
             status,
             content_length: length_of(headers),
+            priority: Parameters::of(headers),
             lines,
         }
     }
@@ -38,6 +41,11 @@ impl Prepared {
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// The parameters of its priority field.
+    pub fn priority(&self) -> Parameters {
+        self.priority
     }
 }
 

@@ -106,11 +106,17 @@ impl Spec {
     }
 }
 
-/// Makes a page that shows `images`. A comment fills it up to `bytes` if it is shorter.
-fn html(images: &[SiteFile], bytes: u64) -> Vec<u8> {
+/// Makes a page that has all `parts`: style sheets and scripts by their names, and images. A `.bmp` is its large
+/// picture. A comment fills the page up to `bytes` if it is shorter.
+fn html(parts: &[SiteFile], bytes: u64) -> Vec<u8> {
     let mut page = "<!doctype html><title>page</title>\n".to_owned();
-    for image in images {
-        page += &format!("<img src=\"{}\">\n", image.name);
+    for SiteFile { name, .. } in parts {
+        page += &match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            "css" => format!("<link rel=\"stylesheet\" href=\"{name}\">\n"),
+            "js" => format!("<script src=\"{name}\"></script>\n"),
+            "bmp" => format!("<img src=\"{name}\" fetchpriority=\"high\">\n"),
+            _ => format!("<img src=\"{name}\">\n"),
+        };
     }
     let missing = usize::try_from(bytes)
         .unwrap_or(usize::MAX)
@@ -130,10 +136,56 @@ fn content(file: &SiteFile) -> Vec<u8> {
         ChaCha8Rng::seed_from_u64(derive_seed(0, &[file.bytes])).fill_bytes(&mut random);
         random
     };
+    let is = |extension: &str| file.name.ends_with(extension);
+    if is(".css") || is(".js") {
+        return comment(random(bytes));
+    }
     match bytes.checked_sub(PNG_OVERHEAD) {
-        Some(filling) if file.name.ends_with(".png") => png(&random(filling)),
+        Some(filling) if is(".png") => png(&random(filling)),
+        Some(_) if is(".bmp") => bmp(random(bytes)),
         _ => random(bytes),
     }
+}
+
+/// Makes a comment of style sheets and scripts.
+fn comment(mut bytes: Vec<u8>) -> Vec<u8> {
+    for byte in &mut bytes {
+        *byte = b'A' + *byte % 26;
+    }
+    if let [first, second, .., last_but_one, last] = &mut bytes[..] {
+        (*first, *second, *last_but_one, *last) = (b'/', b'*', b'*', b'/');
+    }
+    bytes
+}
+
+/// Makes a picture of noise that is as wide as high, of 24 bits a pixel (BMP of Windows 3, 54 bytes of header).
+/// Its large area makes it the page's largest contentful paint.
+fn bmp(mut bytes: Vec<u8>) -> Vec<u8> {
+    const HEADER: usize = 54;
+    let pixels = (bytes.len() - HEADER) / 3;
+    // A multiple of four, so that rows need no padding.
+    let width = pixels.isqrt() / 4 * 4;
+    let height = if width == 0 { 0 } else { pixels / width };
+    let word = |number: usize| (number as u32).to_le_bytes();
+    let header = [
+        [0, 0, b'B', b'M'],
+        word(bytes.len()),
+        word(0),
+        word(HEADER),
+        word(40),
+        word(width),
+        word(height),
+        // One plane, 24 bits.
+        [1, 0, 24, 0],
+        word(0),
+        word(width * height * 3),
+        word(2835),
+        word(2835),
+        word(0),
+        word(0),
+    ];
+    bytes[..HEADER].copy_from_slice(&header.concat()[2..]);
+    bytes
 }
 
 /// Bytes of [`png`] besides the filling.
@@ -187,6 +239,10 @@ mod tests {
             ("a.png", 10_000),
             ("a.png", 80),
             ("a.png", 5),
+            ("a.css", 1_000),
+            ("a.js", 2),
+            ("a.bmp", 120_000),
+            ("a.bmp", 80),
             ("a.bin", 125),
         ] {
             let file = SiteFile {
@@ -201,5 +257,30 @@ mod tests {
         }];
         assert_eq!(html(&images, 1_000).len(), 1_000);
         assert!(html(&images, 10).len() > 10);
+    }
+
+    #[test]
+    fn parts_of_a_page_are_of_their_kinds() {
+        let named = |name: &str| SiteFile {
+            name: name.to_owned(),
+            bytes: 120_054,
+        };
+        let parts = ["a.css", "b.js", "c.png", "d.bmp"].map(named);
+        let page = String::from_utf8(html(&parts, 0)).unwrap();
+        for tag in [
+            "<link rel=\"stylesheet\" href=\"a.css\">",
+            "<script src=\"b.js\"></script>",
+            "<img src=\"c.png\">",
+            "<img src=\"d.bmp\" fetchpriority=\"high\">",
+        ] {
+            assert!(page.contains(tag), "{tag}: {page}");
+        }
+        let style = content(&parts[0]);
+        assert!(style.starts_with(b"/*") && style.ends_with(b"*/"));
+        assert!(style.is_ascii());
+        let picture = content(&parts[3]);
+        assert_eq!(picture[..6], *b"BM\xf6\xd4\x01\0");
+        // 200 by 200 pixels.
+        assert_eq!(picture[18..26], [200, 0, 0, 0, 200, 0, 0, 0]);
     }
 }

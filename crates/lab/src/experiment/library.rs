@@ -161,6 +161,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ("model", include_str!("../../../../experiments/model.toml")),
     ("peers", include_str!("../../../../experiments/peers.toml")),
     (
+        "priorities",
+        include_str!("../../../../experiments/priorities.toml"),
+    ),
+    (
         "regret",
         include_str!("../../../../experiments/regret.toml"),
     ),

@@ -2,10 +2,19 @@
 
 use super::ports::port;
 use super::*;
-use crate::egress::{KnownEgresses, Room, RoutesExplanation, explain_routes};
+use crate::egress::{DrainedAt, EgressDrain, KnownEgresses, Room, RoutesExplanation, explain_routes};
 
 impl World {
     fn explained(&self, present: EgressSet, up: EgressSet) -> RoutesExplanation {
+        self.explained_with(present, up, &[])
+    }
+
+    fn explained_with(
+        &self,
+        present: EgressSet,
+        up: EgressSet,
+        drains: &[(EgressId, EgressDrain)],
+    ) -> RoutesExplanation {
         let mut names = EgressNames::default();
         names.update(&["transit-a", "transit-b", "peer-c", "peer-d"]);
         explain_routes(
@@ -16,6 +25,7 @@ impl World {
                 names: &names,
                 present,
                 up,
+                drains,
                 plain_unknown: None,
             },
             &self.policy,
@@ -59,6 +69,40 @@ fn the_reason_why_the_way_of_plain_packets_is_not_known_is_shown() {
     assert!(explained.to_string().contains(&line), "{explained}");
     let json = serde_json::to_value(&explained).unwrap();
     assert_eq!(json["plain_unknown"], why);
+}
+
+#[test]
+fn a_drain_is_shown_with_its_place_age_and_reason() {
+    let world = World::new();
+    let of = |at: DrainedAt, secs: Option<u64>, reason: &str| EgressDrain {
+        at,
+        age: secs.map(std::time::Duration::from_secs),
+        reason: reason.to_owned(),
+    };
+    let drains = [
+        (
+            BEST,
+            of(DrainedAt::Edge("fra-2".to_owned()), Some(7200), "fibre work"),
+        ),
+        (OTHER, of(DrainedAt::Here, Some(90), "")),
+        (
+            THIRD,
+            of(DrainedAt::Border, None, "border 192.0.2.1 drains it"),
+        ),
+    ];
+    let up = EgressSet::EMPTY;
+    let explained = world.explained_with(three(), up, &drains);
+    let text = explained.to_string();
+    let plain = "(plain takes transit-a, which is drained at fra-2 for 2 h: fibre work)\n";
+    assert!(text.contains(plain), "{text}");
+    let of = |name: &str| {
+        let route = explained.routes.iter().find(|it| it.route == name).unwrap();
+        (route.verdict_code.as_str(), route.verdict.as_str())
+    };
+    let here = "drained at this host's agent for 90 s";
+    assert_eq!(of("transit-b"), ("draining", here));
+    let border = "draining: border 192.0.2.1 drains it";
+    assert_eq!(of("peer-c"), ("draining", border));
 }
 
 #[test]

@@ -61,15 +61,34 @@ struct Timing {
     connect_start: f64,
     connect_end: f64,
     response_start: f64,
+    response_end: f64,
     /// Load event; of the document alone.
     #[serde(default)]
     load_event_start: f64,
     encoded_body_size: u64,
 }
 
-/// Script that returns the entries of the document and all its resources.
-const TIMINGS: &str = "JSON.stringify(['navigation', 'resource'].flatMap(type => \
-    performance.getEntriesByType(type)).map(entry => entry.toJSON()))";
+/// What a page reports of its load.
+#[derive(Debug, Deserialize)]
+struct Loaded {
+    /// The document, and all its resources.
+    timings: Vec<Timing>,
+    /// The largest contentful paint, in ms since the navigation's start; `None` where nothing was painted.
+    lcp: Option<f64>,
+}
+
+/// Script that returns [`Loaded`]. A paint is reported a little after the load event.
+const LOADED: &str = "(async () => { \
+    const lcp = await new Promise(resolve => { \
+        new PerformanceObserver(list => resolve(list.getEntries().at(-1).startTime)) \
+            .observe({ type: 'largest-contentful-paint', buffered: true }); \
+        setTimeout(() => resolve(null), 1000); }); \
+    const timings = ['navigation', 'resource'].flatMap(type => \
+        performance.getEntriesByType(type)).map(entry => entry.toJSON()); \
+    return JSON.stringify({ timings, lcp }); })()";
+
+/// The extensions of a page's files whose last one's end is a metric.
+const KINDS: [&str; 4] = ["css", "js", "png", "bmp"];
 
 impl Visit<'_> {
     /// Starts the browser, loads the page, and ends the browser so that it keeps its Alt-Svc cache.
@@ -80,7 +99,7 @@ impl Visit<'_> {
         // On a thread in the client's namespace, since the browser listens on its loopback.
         let visited = self.topology.client().enter(|| self.visit(&port))?;
         match visited {
-            Ok(timings) => self.measure(&timings, measured),
+            Ok(loaded) => self.measure(&loaded, measured),
             Err(Failure::TimedOut) => {
                 measured.metric("load_ms", self.timeout.as_secs_f64() * 1e3);
                 measured.fail(
@@ -134,7 +153,7 @@ impl Visit<'_> {
         command
     }
 
-    fn visit(&self, port: &Path) -> Result<Vec<Timing>, Failure> {
+    fn visit(&self, port: &Path) -> Result<Loaded, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -150,21 +169,21 @@ impl Visit<'_> {
                 Ok(loaded) => loaded.map_err(Failure::Broken),
                 Err(_) => Err(Failure::TimedOut),
             };
-            let timings = match loaded {
-                Ok(()) => within(tools.evaluate(TIMINGS)).await,
+            let loaded = match loaded {
+                Ok(()) => within(tools.evaluate(LOADED)).await,
                 Err(failure) => Err(failure),
             };
             // Closed in order, so that the Alt-Svc cache is written.
             let closed = within(tools.command("Browser.close", &serde_json::json!({}))).await;
-            let timings = timings?;
+            let loaded = loaded?;
             closed?;
-            serde_json::from_str(&timings)
-                .map_err(|error| Failure::Broken(format!("{error}: {timings}")))
+            serde_json::from_str(&loaded)
+                .map_err(|error| Failure::Broken(format!("{error}: {loaded}")))
         })
     }
 
-    fn measure(&self, timings: &[Timing], measured: &mut Measured) {
-        let [document, resources @ ..] = timings else {
+    fn measure(&self, Loaded { timings, lcp }: &Loaded, measured: &mut Measured) {
+        let [document, resources @ ..] = &timings[..] else {
             return measured.fail(Outcome::Failed, "Chromium reported no document".to_owned());
         };
         measured.metric("load_ms", document.load_event_start);
@@ -184,6 +203,17 @@ impl Visit<'_> {
             .filter(|resource| resource.next_hop_protocol == "h3")
             .count();
         measured.metric("h3_share", http3 as f64 / resources.len().max(1) as f64);
+        if let Some(lcp) = lcp {
+            measured.metric("lcp_ms", *lcp);
+        }
+        for kind in KINDS {
+            let of = resources
+                .iter()
+                .filter(|it| it.name.ends_with(&format!(".{kind}")));
+            if let Some(end) = of.map(|it| it.response_end).max_by(f64::total_cmp) {
+                measured.metric(&format!("{kind}_ms"), end);
+            }
+        }
         let last = timings
             .iter()
             .rev()
