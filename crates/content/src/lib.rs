@@ -32,7 +32,9 @@ pub use access::{
 pub use body::Body;
 pub use cache::disk;
 pub use cache::{CacheConfig, CacheOutcome, CacheStatus, Caches, ParsePurgeError, Purge};
-pub use compress::{CompressionConfig, CompressionCount, CompressionLevels, compression_counts};
+pub use compress::{
+    CompressionConfig, CompressionCount, CompressionLevels, Recoding, compression_counts,
+};
 pub use files::{Directories, Files, FilesConfig, FilesError, ReadError, WholeFile};
 pub use globs::path_glob;
 pub use header_size::HeaderSize;

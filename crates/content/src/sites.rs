@@ -7,7 +7,9 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
 use crate::hosts::{Hosts, requested_host};
 use crate::routes::{Site, SiteConfig, SiteError};
-use crate::{Body, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response};
+use crate::{
+    Body, ErrorReason, Files, Peer, Proxy, Recoding, RequestBody, WholeFile, status_response,
+};
 
 /// The content of a server: its sites by their names.
 #[derive(Debug)]
@@ -89,6 +91,16 @@ impl Content {
         }
         let site = self.site(request.uri(), request.headers(), peer)?;
         site.body_size(request.uri().path())
+    }
+
+    /// Has the content answer a request without a coding, for a response that is changed before it is coded.
+    ///
+    /// `None` where the request's route compresses nothing. The content may then answer in any coding that
+    /// the client takes.
+    pub fn recoding<B>(&self, request: &mut Request<B>, peer: &Peer) -> Option<Recoding> {
+        let site = self.site(request.uri(), request.headers(), peer)?;
+        let compression = site.compression(request.uri().path())?;
+        Recoding::of(&compression, request)
     }
 
     /// Whether the access log has a line for a request.

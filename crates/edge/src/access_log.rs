@@ -19,6 +19,7 @@ use time::macros::format_description;
 
 use crate::clock;
 use crate::lines::{LineCounts, Lines, Watch};
+use crate::pages::Seen;
 use crate::sections::{AccessFormat, AccessTarget};
 use crate::seldom::Seldom;
 use output::Output;
@@ -76,6 +77,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// What a browser saw of a page, where this is its report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<&'a Seen>,
     /// Known by name and password.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) user: &'a str,
@@ -351,6 +355,7 @@ mod tests {
             route: None,
             route_reason: None,
             error: error.map(str::to_owned),
+            page: None,
             user: "",
             referer: "",
             user_agent: "",

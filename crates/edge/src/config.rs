@@ -11,6 +11,7 @@ use hikyaku_core::policy::PolicyConfig;
 use hikyaku_fleet::FleetConfig;
 use serde::Deserialize;
 
+use crate::beacon::BeaconConfig;
 use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
@@ -55,6 +56,8 @@ pub struct Config {
     pub policy: PolicyConfig,
     /// Other addresses of the server, over which a page's resources are spread.
     pub shards: ShardsConfig,
+    /// What browsers report of pages, and what they are shown.
+    pub beacon: BeaconConfig,
     /// The agent of the egress paths.
     pub egress: EgressConfig,
     /// Classes of content, by what they want of their path. Default: `live`, `interactive` and `bulk`.
@@ -113,6 +116,7 @@ impl Default for Config {
             acme: AcmeConfig::default(),
             policy: PolicyConfig::default(),
             shards: ShardsConfig::default(),
+            beacon: BeaconConfig::default(),
             egress: EgressConfig::default(),
             classes: ClassConfig::defaults(),
             fleet: FleetConfig::default(),

@@ -4,6 +4,7 @@ mod asked;
 mod choice;
 mod entry;
 mod follower;
+mod page;
 mod renewal;
 mod route;
 
@@ -19,6 +20,7 @@ use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
+use parking_lot::Mutex;
 
 use crate::behind::Through;
 use crate::budget::Account;
@@ -87,6 +89,8 @@ pub(crate) struct Conn {
     packets: OnceLock<Weak<dyn Packets>>,
     /// Memory for its responses.
     account: Arc<Account>,
+    /// Set when its congestion control changes, for pages whose browsers have yet to report.
+    pages: Mutex<Option<Arc<AtomicBool>>>,
 }
 
 impl Conn {
@@ -157,6 +161,7 @@ impl Conn {
             route,
             packets: OnceLock::new(),
             account,
+            pages: Mutex::default(),
         });
         if version == Version::H3 {
             conn.udp(UdpEvent::Arrived);
@@ -267,6 +272,7 @@ impl Conn {
     /// Takes note that its sender has switched to another congestion control.
     pub(crate) fn switched(&self, congestion: Congestion) {
         self.congestion.store(congestion as u8, Ordering::Relaxed);
+        self.spoil_pages();
         let metrics = &self.shared.metrics;
         metrics.on_congestion(self.transport(), congestion);
     }

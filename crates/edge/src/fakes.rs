@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::access_log::AccessLog;
+use crate::beacon::Beacons;
 use crate::behind::{BehindConfig, Through};
 use crate::clients::{self, Clients};
 use crate::clock::Clock;
@@ -282,6 +283,7 @@ fn service(root: &tempfile::TempDir, limits: Limits, timeouts: Timeouts) -> Serv
         content: files.into(),
         cleartext: Cleartext::default(),
         shards: None,
+        beacons: Beacons::default(),
         limits,
         timeouts,
         server: Some(SERVER),

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::budget::Account;
 use crate::clock;
 use crate::egress::{Outstanding, WakeMeter};
+use crate::pages::Seen;
 pub(crate) use exchange::{Exchange, Exchanges, host};
 use hikyaku_content::{BoxError, CacheOutcome, ErrorReason, RequestId, User};
 
@@ -247,6 +248,7 @@ impl Ticket {
             exchange.user = response.extensions().get::<User>().cloned();
             exchange.cache = response.extensions().get::<CacheOutcome>().copied();
             exchange.id = response.extensions().get::<RequestId>().copied();
+            exchange.page = response.extensions().get::<Arc<Seen>>().cloned();
         }
         self.answered_with(response.status());
     }

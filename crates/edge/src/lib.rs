@@ -3,6 +3,7 @@
 mod accept;
 mod access_log;
 mod admin;
+mod beacon;
 mod behind;
 mod bpf;
 mod budget;
@@ -29,6 +30,7 @@ mod measure;
 mod metrics;
 mod mptcp;
 mod pace;
+mod pages;
 mod part;
 mod policies;
 mod qlog;
@@ -50,6 +52,7 @@ mod uploads;
 
 pub use access_log::AccessLogError;
 pub use admin::{AdminError, Demand, Order};
+pub use beacon::{BeaconConfig, BeaconPath, Share};
 pub use behind::{
     Advertise, BehindConfig, ClientField, ParseAdvertiseError, QuicLb, proxy_protocol,
 };

@@ -1,6 +1,7 @@
 //! Counters for Prometheus; `docs/metrics.md` lists them.
 
 mod acme;
+mod beacon;
 mod caches;
 mod compression;
 mod fleet;
@@ -27,6 +28,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::lines::LineCounts;
 pub(crate) use acme::register_acme;
+pub(crate) use beacon::{BeaconCounts, BeaconRefusal, ScriptKind};
 pub(crate) use caches::register_caches;
 pub(crate) use fleet::register_fleet;
 pub(crate) use health::HeaderFault;
@@ -57,6 +59,7 @@ pub(crate) struct Metrics {
     pub(crate) handshakes_failed_quic: AtomicU64,
     headers_refused: [AtomicU64; HeaderFault::ALL.len()],
     summaries: [AtomicU64; Summary::ALL.len()],
+    pub(crate) beacon: Arc<BeaconCounts>,
     pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
     /// Where there is a store.
@@ -223,6 +226,7 @@ impl Metrics {
         self.register_udp(registry);
         self.register_health(registry, gauges.tasks);
         self.register_store(registry);
+        self.beacon.register(registry);
     }
 
     fn register_requests(&self, registry: &mut Registry) {

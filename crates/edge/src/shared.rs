@@ -7,6 +7,7 @@ use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
 
 use crate::access_log::AccessLog;
+use crate::beacon::Receiver;
 use crate::behind::BehindConfig;
 use crate::clients::{Changes, Clients};
 use crate::clock::Clock;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) fleet: Arc<Membership>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    /// Takes the reports of browsers.
+    pub(crate) receiver: Arc<Receiver>,
     mapping: Once,
     terms: Part<Terms>,
 }
@@ -77,12 +80,15 @@ impl Shared {
         terms: Part<Terms>,
     ) -> Self {
         let clients = Arc::new(clients);
+        let metrics = Metrics::of(terms.load().access_log.counts());
+        let counts = Arc::clone(&metrics.beacon);
         Self {
+            receiver: Arc::new(Receiver::new(Arc::clone(&clients), counts)),
             fleet: Membership::new(Arc::clone(&clients), egress.clone(), clock),
             clock,
             clients,
             egress,
-            metrics: Metrics::of(terms.load().access_log.counts()),
+            metrics,
             events: Events::default(),
             mapping: Once::new(),
             terms,

@@ -35,6 +35,8 @@ pub struct Browser {
     pub origin: String,
     /// The protocol and the group of the key exchange of each response, once `Network.enable` was sent.
     pub key_exchanges: BTreeSet<[String; 2]>,
+    /// Errors and warnings of pages, once [`Browser::watch_console`] was called.
+    pub complaints: Vec<String>,
 }
 
 impl Browser {
@@ -53,6 +55,7 @@ impl Browser {
             messages: 0,
             origin: format!("https://a.test:{port}"),
             key_exchanges: BTreeSet::new(),
+            complaints: Vec::new(),
         }
     }
 
@@ -74,6 +77,7 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
             }
+            self.complaints.extend(complaint(&answer));
             if answer["method"] == "Network.responseReceived" {
                 let response = &answer["params"]["response"];
                 let group = &response["securityDetails"]["keyExchangeGroup"];
@@ -82,6 +86,12 @@ impl Browser {
                 self.key_exchanges.insert(seen);
             }
         }
+    }
+
+    /// Keeps errors and warnings of pages from now on.
+    pub async fn watch_console(&mut self) {
+        self.command("Runtime.enable", json!({})).await;
+        self.command("Log.enable", json!({})).await;
     }
 
     /// Opens a page of the server.
@@ -105,6 +115,19 @@ impl Browser {
         );
         result["result"]["value"].clone()
     }
+}
+
+/// The error or warning in an event of the DevTools protocol.
+fn complaint(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    let is_bad = |level: &Value| matches!(level.as_str(), Some("error" | "warning" | "assert"));
+    let is_complaint = match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => true,
+        "Runtime.consoleAPICalled" => is_bad(&params["type"]),
+        "Log.entryAdded" => is_bad(&params["entry"]["level"]),
+        _ => false,
+    };
+    is_complaint.then(|| params.to_string())
 }
 
 /// A running Chromium; killed, and its profile removed, when dropped.

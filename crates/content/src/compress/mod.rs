@@ -13,7 +13,7 @@ mod types;
 use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
 use crate::Body;
@@ -179,6 +179,27 @@ pub(crate) fn rename(headers: &mut HeaderMap, coding: Coding) {
         .chain(&DIGESTS)
     {
         headers.remove(name);
+    }
+}
+
+/// The compression of a response that the server changes after its content has made it.
+///
+/// The content is asked for it without any coding, since a coded response could not be changed.
+#[derive(Debug)]
+pub struct Recoding(Plan);
+
+impl Recoding {
+    /// Has the content answer without a coding; `None` where the response may not be coded here.
+    pub(crate) fn of<B>(compression: &Arc<Compression>, request: &mut Request<B>) -> Option<Self> {
+        let mut plan = compression.plan(request.method(), request.headers())?;
+        plan.adapt(request.headers_mut());
+        request.headers_mut().remove(header::ACCEPT_ENCODING);
+        Some(Self(plan))
+    }
+
+    /// Codes the response, if it may be and the client takes that.
+    pub fn apply(self, response: &mut Response<Body>) {
+        self.0.apply(response);
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use hikyaku_units::ByteSize;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
+use crate::compress::Compression;
 use crate::hosts::requested_host;
 use crate::{
     Body, BoxError, ErrorReason, Files, Peer, Proxy, RequestBody, Scheme, WholeFile,
@@ -187,6 +188,12 @@ impl Site {
     pub(crate) fn body_size(&self, path: &str) -> Option<ByteSize> {
         let path = path::normal(path).ok()?;
         self.find(&path).0.body_size
+    }
+
+    /// The compression of the route of a path; `None` where it is off.
+    pub(crate) fn compression(&self, path: &str) -> Option<Arc<Compression>> {
+        let path = path::normal(path).ok()?;
+        self.find(&path).0.compression.clone()
     }
 
     pub(crate) fn has_body_sizes(&self) -> bool {

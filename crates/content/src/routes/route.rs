@@ -50,8 +50,8 @@ pub(super) struct Route {
     pub(super) access: Option<Arc<Access>>,
     /// The cache of an upstream's responses.
     pub(super) cache: Option<Arc<Cache>>,
-    /// Compression of an upstream's responses; files do their own.
-    compression: Option<Arc<Compression>>,
+    /// Compression of an upstream's responses, and of pages that the server changes; files do their own.
+    pub(super) compression: Option<Arc<Compression>>,
     pub(super) action: Action,
 }
 

@@ -312,7 +312,7 @@ fn tables<'a>(table: &'a mut toml::Table, key: &str) -> impl Iterator<Item = &'a
 }
 
 /// Sections that sites and routes may have of their own.
-const SETTINGS: [&str; 4] = ["files", "proxy", "cache", "compression"];
+const SETTINGS: [&str; 5] = ["files", "proxy", "cache", "compression", "beacon"];
 
 fn fill_in(inner: &mut toml::Table, outer: &toml::Table) {
     for (key, value) in outer {

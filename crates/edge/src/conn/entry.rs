@@ -52,6 +52,7 @@ impl Conn {
             route,
             route_reason,
             error: exchange.reason.as_ref().map(ToString::to_string),
+            page: exchange.page.as_deref(),
             user: exchange.user.as_ref().map_or("", |user| &user.0),
             referer: text(&exchange.referer),
             user_agent: text(&exchange.user_agent),

@@ -1,12 +1,14 @@
 //! A request and its response, as the access log and the meter see them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 
 use crate::clock;
+use crate::pages::Seen;
 use hikyaku_content::{CacheOutcome, ErrorReason, RequestId, User};
 
 /// A request and its response.
@@ -31,6 +33,8 @@ pub(crate) struct Exchange {
     pub(crate) cache: Option<CacheOutcome>,
     /// Its number, where the operator gives it to clients or upstreams.
     pub(crate) id: Option<RequestId>,
+    /// What a browser saw of a page, where this is its report.
+    pub(crate) page: Option<Arc<Seen>>,
     /// Whether the access log has it.
     pub(crate) is_logged: bool,
     /// Bytes of the response's body that went to the transport.
@@ -61,6 +65,7 @@ impl Exchange {
             reason: None,
             cache: None,
             id: None,
+            page: None,
             is_logged: true,
             bytes: 0,
             complete: false,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::InClear;
+use crate::beacon::BeaconConfig;
 use hikyaku_content::{
     AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
     RouteConfig, UpstreamsConfig,
@@ -17,7 +18,8 @@ use serde::{Deserialize, Deserializer};
 
 /// A site by its hosts (`[[site]]` of the configuration).
 ///
-/// Its `files`, `proxy`, `cache` and `compression` need only the keys that differ from those of the server.
+/// Its `files`, `proxy`, `cache`, `compression` and `beacon` need only the keys that differ from those of the
+/// server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SiteSection {
@@ -41,6 +43,8 @@ pub struct SiteSection {
     pub cache: CacheConfig,
     /// Compression on the fly. Default: as for the server.
     pub compression: CompressionConfig,
+    /// What browsers report of its pages. Default: as for the server.
+    pub beacon: BeaconConfig,
     /// Changes of the fields of requests that an upstream gets, besides the server's.
     pub request_headers: HeadersConfig,
     /// Changes of the fields of all responses, besides the server's.

@@ -1,6 +1,7 @@
 //! Serving connections: one service for HTTP/1.1, 2 and 3.
 
 mod balancer;
+mod beacon;
 mod body;
 mod carrier;
 mod check;
@@ -33,9 +34,10 @@ use crate::conn::{Asked, Conn};
 use crate::ledger::Ticket;
 use crate::metrics::add;
 use crate::pace::paced;
+use beacon::{Fields, Visited, point};
 use body::LimitedBody;
 use check::{Fault, check, check_scheme};
-use hikyaku_content::{Body, ErrorReason, RequestBody, Scheme, Stopping, omit_content};
+use hikyaku_content::{Body, ErrorReason, Peer, RequestBody, Scheme, Stopping, omit_content};
 pub use quic::QuicError;
 pub(crate) use quic::{Handshakes, QuicConfig, QuicListener};
 pub(crate) use site::{Service, Site};
@@ -60,10 +62,14 @@ impl Answerer {
         ticket.logs(service.content.is_logged(&request, &conn.peer));
         let path = conn.route().map(|_| request.uri().clone());
         let method = request.method().clone();
+        let fields = Fields::of(&service, &request);
         let mut response = self.checked(&service, request, &asked).await;
         omit_content(&method, &mut response);
         service.name_server(&mut response);
         conn.apply(response.headers_mut(), &asked);
+        if let Some(fields) = fields {
+            fields.add(self, &asked, &mut response);
+        }
         ticket.answered(&response);
         let length = response.body().size_hint().exact();
         let begun = path.and_then(|path| conn.responds(path.path(), response.headers(), length));
@@ -127,28 +133,46 @@ impl Answerer {
         self.conn.peer.scheme == Scheme::Http && service.cleartext.takes(request, scheme)
     }
 
-    /// Lets the content answer, and spreads its pages where there are shards.
+    /// Answers, by the content unless the request is for another part of the server.
     async fn answer(
         &self,
         service: &Service,
         mut request: Request<RequestBody>,
         asked: &Asked,
     ) -> Response<Body> {
-        let conn = &self.conn;
-        let peer = conn.peer_of(asked);
+        let peer = self.conn.peer_of(asked);
         if self.is_beside(service, &request, asked.scheme()) {
             // Boxed, since few are.
             let served = self.site.served;
             return Box::pin(service.cleartext.respond(request, &peer, served)).await;
         }
+        if let Some(point) = point(service, &request) {
+            return Box::pin(self.receive(point, request, &peer)).await;
+        }
+        let visited = Visited::of(service, &mut request, &peer);
+        let response = self.content(service, request, &peer).await;
+        match visited {
+            Some(visited) => visited.finish(self, asked, response),
+            None => response,
+        }
+    }
+
+    /// Lets the content answer, and spreads its pages where there are shards.
+    async fn content(
+        &self,
+        service: &Service,
+        mut request: Request<RequestBody>,
+        peer: &Peer,
+    ) -> Response<Body> {
+        let conn = &self.conn;
         Stopping::attach(&self.site.end, &mut request);
         // The addresses of shards are of https.
         let shards = service.shards.as_ref();
         let Some(shards) = shards.filter(|_| peer.scheme == Scheme::Https) else {
-            return service.content.respond(request, &peer).await;
+            return service.content.respond(request, peer).await;
         };
         let treatment = shards.prepare(&mut request, || conn.connections().n);
-        let response = service.content.respond(request, &peer).await;
+        let response = service.content.respond(request, peer).await;
         let Some(treatment) = treatment else {
             return response;
         };

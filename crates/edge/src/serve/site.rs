@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cleartext::Cleartext;
 use super::turns::Turns;
+use crate::beacon::Beacons;
 use crate::clock;
 use crate::limits::{Admission, Connections, Entered, OnceASecond};
 use crate::live::LiveConnections;
@@ -60,6 +61,8 @@ pub(crate) struct Service {
     pub(crate) cleartext: Cleartext,
     /// `None` where there are none.
     pub(crate) shards: Option<Arc<Shards>>,
+    /// What browsers report, by site.
+    pub(crate) beacons: Beacons,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     /// `Server` of responses in which no site names another; `None` for none.

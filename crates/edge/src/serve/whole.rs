@@ -3,12 +3,23 @@
 use http::{HeaderValue, Method, Request, StatusCode, header};
 
 use super::{Answerer, Service};
-use crate::ledger::Ticket;
+use crate::ledger::{Ticket, host};
 use hikyaku_content::{Scheme, WholeFile};
 
 /// Whether the server gives the response its `Date`. A stored one keeps that of its origin (RFC 9111 §4.2.3).
 pub(super) fn is_undated(file: &WholeFile) -> bool {
     !file.headers().contains_key(header::DATE)
+}
+
+/// Whether the response to a request may not be the file as it is, since browsers report of it.
+fn is_for_browsers(service: &Service, request: &Request<()>) -> bool {
+    if !service.beacons.is_on() {
+        return false;
+    }
+    let beacon = service.beacons.of(host(request));
+    beacon.is_some_and(|beacon| {
+        beacon.changes(request.headers()) || beacon.point(request.uri().path()).is_some()
+    })
 }
 
 impl Answerer {
@@ -21,7 +32,7 @@ impl Answerer {
             return None;
         }
         let scheme = self.conn.scheme_of(request.headers());
-        if self.is_beside(service, request, scheme) {
+        if self.is_beside(service, request, scheme) || is_for_browsers(service, request) {
             return None;
         }
         let peer = self.conn.peer_at(scheme);

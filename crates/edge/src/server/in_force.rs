@@ -11,6 +11,7 @@ use rustls::server::ResolvesServerCert;
 use super::ServerError;
 use super::setup::{available, check_available, load_model};
 use crate::access_log::AccessLog;
+use crate::beacon::Beacons;
 use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
 use crate::connection_ids::QuicKeys;
 use crate::egress::{self, Classes};
@@ -87,6 +88,7 @@ impl InForce {
             content,
             cleartext: Cleartext::new(&config, answers)?,
             shards: shards.clone(),
+            beacons: beacons(&config),
             limits: limits.clone(),
             timeouts: config.timeouts.clone(),
             server: config.response_headers.server(),
@@ -118,6 +120,13 @@ impl InForce {
             config,
         })
     }
+}
+
+/// What browsers report, by site.
+fn beacons(config: &Config) -> Beacons {
+    let sites = config.sites.iter();
+    let sites = sites.map(|site| (&site.names[..], &site.beacon));
+    Beacons::new(&config.beacon, sites)
 }
 
 /// The certificates of all sites, with the answers to authorities where there are any.

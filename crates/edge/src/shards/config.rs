@@ -7,6 +7,8 @@ use std::str::FromStr;
 use http::uri::Authority;
 use serde::Deserialize;
 
+use crate::pages::Load;
+
 /// Other addresses of the server, over which a page's resources are spread
 /// (`docs/shards.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -57,6 +59,17 @@ pub enum Kind {
 impl Kind {
     /// All.
     pub const ALL: [Self; 4] = [Self::Image, Self::Media, Self::Style, Self::Script];
+}
+
+impl From<Kind> for Load {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Image => Self::Image,
+            Kind::Media => Self::Media,
+            Kind::Style => Self::Style,
+            Kind::Script => Self::Script,
+        }
+    }
 }
 
 /// A name or an address, and a port.

@@ -4,17 +4,14 @@
 //! `core::connections` decides for which clients that pays. `docs/shards.md` lists the resources that
 //! are rewritten, and those that never are.
 
-mod body;
 mod config;
 mod cors;
-mod csp;
 mod css;
 mod names;
 mod page;
 mod rewrite;
 mod spread;
 mod srcset;
-mod validators;
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -25,11 +22,11 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use siphasher::sip::SipHasher13;
 
+use crate::pages::{Asked, Tags};
 use crate::tls::Certificate;
 use hikyaku_content::Body;
 use hikyaku_content::path_glob;
 use page::PageRequest;
-use validators::{Asked, Tags};
 
 pub use config::{Kind, ShardHost, ShardsConfig};
 pub(crate) use names::warn_of_coalescing;
@@ -129,7 +126,7 @@ impl Shards {
             kinds: config.kinds.clone(),
             paths: globs(&config.paths)?,
             site: config.site.clone(),
-            tags: Tags::new(fingerprint(config)),
+            tags: Tags::new("shards", fingerprint(config)).without_dates(),
             certificate,
         }))
     }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use encoding_rs::Encoding;
 use http::header::{self, HeaderMap, HeaderName};
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use mime_guess::Mime;
 use url::Url;
 
 use super::Shards;
-use super::body::Rewritten;
-use super::csp::Policies;
 use super::rewrite::Rewriter;
 use super::spread::Spread;
+use crate::pages::{
+    Rewritten, forbids_transformation, is_plain_page, policies, remove_originals, says,
+    wants_document,
+};
 use hikyaku_content::Body;
 
 /// A request whose response is to be spread, if it is a page.
@@ -80,9 +80,7 @@ impl PageRequest {
         }
         let (mut parts, body) = response.into_parts();
         shards.tags.mark(&mut parts.headers);
-        for name in OF_THE_ORIGINAL {
-            parts.headers.remove(name);
-        }
+        remove_originals(&mut parts.headers);
         let body = match body.is_end_stream() {
             true => body,
             false => Body::boxed(Rewritten::new(body, Rewriter::new(spread))),
@@ -91,80 +89,13 @@ impl PageRequest {
     }
 }
 
-/// Whether a request is for a document; `None` where that cannot be said.
-///
-/// By Fetch Metadata where a browser sends it, else by what it accepts: browsers name HTML
-/// for documents alone.
-fn wants_document(headers: &HeaderMap) -> Option<bool> {
-    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
-    if let Some(destination) = text(HeaderName::from_static("sec-fetch-dest")) {
-        return Some(matches!(destination, "document" | "iframe" | "frame"));
-    }
-    let accepts = text(header::ACCEPT)?;
-    if accepts.contains("text/html") {
-        return Some(true);
-    }
-    (!accepts.contains("*/*")).then_some(false)
-}
-
-/// Whether it is an HTML page, whole, not compressed, and in an encoding based on ASCII.
-fn is_plain_page(headers: &HeaderMap) -> bool {
-    let encoded = headers.get(header::CONTENT_ENCODING);
-    if headers.contains_key(header::CONTENT_RANGE)
-        || encoded.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return false;
-    }
-    let text = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let Some(Ok(mime)) = text.map(str::parse::<Mime>) else {
-        return false;
-    };
-    let charset = mime.get_param("charset");
-    let based_on_ascii = charset.is_none_or(|name| {
-        let encoding = Encoding::for_label(name.as_str().as_bytes());
-        encoding.is_some_and(Encoding::is_ascii_compatible)
-    });
-    mime.essence_str() == "text/html" && based_on_ascii
-}
-
-/// Whether a response may not be changed (RFC 9111 §5.2.2.6), or its site isolates itself from other
-/// origins. In the latter case a shard's resources would be refused (HTML Standard §7.1.4, Fetch §3.7).
+/// Whether a response may not be changed, or its site isolates itself from other origins. In the latter
+/// case a shard's resources would be refused (HTML Standard §7.1.4, Fetch §3.7).
 fn forbids(headers: &HeaderMap) -> bool {
-    let says = |name: HeaderName, word: &str| {
-        let fields = headers.get_all(name);
-        let mut texts = fields.iter().filter_map(|field| field.to_str().ok());
-        texts.any(|text| text.to_ascii_lowercase().contains(word))
-    };
     let embedder = HeaderName::from_static("cross-origin-embedder-policy");
     let resource = HeaderName::from_static("cross-origin-resource-policy");
-    says(header::CACHE_CONTROL, "no-transform")
-        || says(embedder.clone(), "require-corp")
-        || says(embedder, "credentialless")
-        || says(resource, "same-")
+    forbids_transformation(headers)
+        || says(headers, embedder.clone(), "require-corp")
+        || says(headers, embedder, "credentialless")
+        || says(headers, resource, "same-")
 }
-
-fn policies(headers: &HeaderMap) -> Policies {
-    let mut policies = Policies::default();
-    for name in [
-        header::CONTENT_SECURITY_POLICY,
-        header::CONTENT_SECURITY_POLICY_REPORT_ONLY,
-    ] {
-        for field in headers.get_all(name) {
-            // A policy that cannot be read allows nothing.
-            policies.add(field.to_str().unwrap_or("default-src 'none'"));
-        }
-    }
-    policies
-}
-
-/// Fields that hold for the page as it was, byte by byte.
-const OF_THE_ORIGINAL: [HeaderName; 6] = [
-    header::CONTENT_LENGTH,
-    header::ACCEPT_RANGES,
-    HeaderName::from_static("content-md5"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-];

@@ -8,16 +8,15 @@ use std::sync::{Arc, LazyLock};
 use lol_html::errors::RewritingError;
 use lol_html::html_content::{BailOut, ContentType, TextChunk};
 use lol_html::send::{Element, ElementContentHandlers, HtmlRewriter, Settings};
-use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
+use lol_html::{HandlerResult, Selector};
 use parking_lot::Mutex;
 
 use self::pictures::Pictures;
 use super::config::Kind;
 use super::spread::Spread;
 use super::{css, srcset};
+use crate::pages::{self, HTML, Output, Rewrite};
 
-/// Most bytes that the parser may hold of one page: of a tag that has not ended.
-const MAX_MEMORY: usize = 256 << 10;
 /// The longest `style` element that is looked into, in bytes.
 const MAX_STYLE: usize = 64 << 10;
 
@@ -46,36 +45,6 @@ impl Rewriter {
         }
     }
 
-    /// Takes the next piece of the page, and returns the bytes that are ready; parts of it may come
-    /// later.
-    pub(super) fn write(&mut self, data: &[u8]) -> Vec<u8> {
-        if self.html.is_none() {
-            return data.to_vec();
-        }
-        let ready = self.state.lock().pictures.take(data);
-        self.parse(&ready);
-        let mut out = self.output.take();
-        if self.html.is_none() {
-            out.extend(self.state.lock().pictures.finish());
-        }
-        out
-    }
-
-    /// The rest of the bytes at the page's end.
-    pub(super) fn end(&mut self) -> Vec<u8> {
-        if self.html.is_none() {
-            return Vec::new();
-        }
-        let rest = self.state.lock().pictures.finish();
-        self.parse(&rest);
-        if let Some(html) = self.html.take()
-            && let Err(error) = html.end()
-        {
-            tracing::debug!("spreading a page: {error}; its rest stays as it is");
-        }
-        self.output.take()
-    }
-
     fn parse(&mut self, data: &[u8]) {
         let Some(html) = &mut self.html else {
             return;
@@ -88,43 +57,44 @@ impl Rewriter {
     }
 }
 
-/// Bytes that the rewriter has given out.
-#[derive(Clone, Default)]
-struct Output(Arc<Mutex<Vec<u8>>>);
-
-impl Output {
-    fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock())
+impl Rewrite for Rewriter {
+    fn write(&mut self, data: &[u8]) -> Vec<u8> {
+        if self.html.is_none() {
+            return data.to_vec();
+        }
+        let ready = self.state.lock().pictures.take(data);
+        self.parse(&ready);
+        let mut out = self.output.take();
+        if self.html.is_none() {
+            out.extend(self.state.lock().pictures.finish());
+        }
+        out
     }
-}
 
-impl OutputSink for Output {
-    fn handle_chunk(&mut self, chunk: &[u8]) {
-        self.0.lock().extend_from_slice(chunk);
+    fn end(&mut self) -> Vec<u8> {
+        if self.html.is_none() {
+            return Vec::new();
+        }
+        let rest = self.state.lock().pictures.finish();
+        self.parse(&rest);
+        if let Some(html) = self.html.take()
+            && let Err(error) = html.end()
+        {
+            tracing::debug!("spreading a page: {error}; its rest stays as it is");
+        }
+        self.output.take()
     }
 }
 
 fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
-    // Whatever the page's encoding is: only ASCII is looked at, and under this one every byte
-    // is written as it was read.
-    let encoding = AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252)
-        .unwrap_or_else(AsciiCompatibleEncoding::utf_8);
-    let memory = MemorySettings::new()
-        .with_max_allowed_memory_usage(MAX_MEMORY)
-        .with_graceful_bail_out_on_memory_limit_exceeded(true);
     let ends = Arc::clone(state);
-    let settings = Settings::new_send()
-        .with_encoding(encoding)
-        .with_memory_settings(memory)
-        .with_graceful_bail_out_on_content_handler_error(true)
-        .with_enable_esi_tags(false)
-        // Browsers render ambiguous pages, too.
-        .with_strict(false)
-        .append_bail_out_handler(move |_: &RewritingError, out: &mut BailOut<'_>| {
+    let settings = pages::settings().append_bail_out_handler(
+        move |_: &RewritingError, out: &mut BailOut<'_>| {
             if let Some(held) = ends.lock().style.take() {
                 out.append(&held, ContentType::Html);
             }
-        });
+        },
+    );
     with_handlers(settings, state)
 }
 
@@ -346,8 +316,6 @@ fn preloaded(what: &str) -> Option<Kind> {
         _ => None,
     }
 }
-
-const HTML: &str = "http://www.w3.org/1999/xhtml";
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::Shards;
 use super::config::{Kind, ShardHost};
-use super::csp::{Policies, Target};
+use crate::pages::{Policies, Target};
 
 /// Spreads the references of one page.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Spread {
             port,
             path,
         };
-        if !self.policies.allow(kind, &target) {
+        if !self.policies.allow(kind.into(), &target) {
             return None;
         }
         let name = &host.host;

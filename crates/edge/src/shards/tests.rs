@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Request, header};
 
-use super::csp::Policies;
 use super::spread::Spread;
 use super::{Shards, ShardsConfig, ShardsError, Treatment};
+use crate::pages::Policies;
 use crate::tls::{Certificate, Source};
 
 /// Shards `s1.test` to `s7.test`, and what `more` says.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::pages::MAX_MEMORY;
 use crate::shards::tests::spread;
 
 /// Rewrites a page that comes in these pieces.

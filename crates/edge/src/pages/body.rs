@@ -9,24 +9,33 @@ use http::HeaderMap;
 use http_body::Frame;
 use tokio::task::coop;
 
-use super::rewrite::Rewriter;
 use hikyaku_content::{Body, BoxError};
 
 /// Most bytes that are rewritten at once: less than a millisecond's work. After it other connections get
 /// their turn when the task's budget is used up.
 const SLICE: usize = 16 << 10;
 
+/// Rewrites one page, piece by piece.
+pub(crate) trait Rewrite {
+    /// Takes the next piece of the page, and returns the bytes that are ready; parts of it may come
+    /// later.
+    fn write(&mut self, data: &[u8]) -> Vec<u8>;
+
+    /// The rest of the bytes at the page's end.
+    fn end(&mut self) -> Vec<u8>;
+}
+
 /// Rewrites a body as it is asked for.
-pub(super) struct Rewritten {
+pub(crate) struct Rewritten<R> {
     inner: Body,
-    rewriter: Option<Rewriter>,
+    rewriter: Option<R>,
     /// Bytes that arrived and were not rewritten yet.
     waiting: Bytes,
     trailers: VecDeque<HeaderMap>,
 }
 
-impl Rewritten {
-    pub(super) fn new(inner: Body, rewriter: Rewriter) -> Self {
+impl<R: Rewrite> Rewritten<R> {
+    pub(crate) fn new(inner: Body, rewriter: R) -> Self {
         Self {
             inner,
             rewriter: Some(rewriter),
@@ -52,7 +61,7 @@ impl Rewritten {
     }
 }
 
-impl http_body::Body for Rewritten {
+impl<R: Rewrite + Unpin> http_body::Body for Rewritten<R> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -102,8 +111,25 @@ mod tests {
 
     use http_body_util::{BodyExt, StreamBody};
 
-    use super::super::tests::spread;
     use super::*;
+
+    /// Holds the last byte of each piece back.
+    #[derive(Default)]
+    struct Late(Vec<u8>);
+
+    impl Rewrite for Late {
+        fn write(&mut self, data: &[u8]) -> Vec<u8> {
+            self.0.extend_from_slice(data);
+            let last = self.0.pop();
+            let ready = std::mem::take(&mut self.0);
+            self.0.extend(last);
+            ready
+        }
+
+        fn end(&mut self) -> Vec<u8> {
+            std::mem::take(&mut self.0)
+        }
+    }
 
     #[test]
     fn trailers_come_after_everything() {
@@ -115,9 +141,8 @@ mod tests {
             Ok(Frame::trailers(trailers.clone())),
         ];
         let inner = Body::boxed(StreamBody::new(futures_util::stream::iter(frames)));
-        let rewriter = Rewriter::new(spread(1, ""));
         let mut cx = Context::from_waker(Waker::noop());
-        let mut collected = Box::pin(Rewritten::new(inner, rewriter).collect());
+        let mut collected = Box::pin(Rewritten::new(inner, Late::default()).collect());
         let Poll::Ready(Ok(collected)) = collected.as_mut().poll(&mut cx) else {
             panic!("it waits");
         };
