@@ -16,6 +16,7 @@ mod reload;
 mod serve;
 mod upgrade;
 mod version;
+mod what_if;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -58,6 +59,8 @@ enum Command {
     Fleet(fleet::FleetArgs),
     /// Show a server's measurements of a client, its decision, and the reasons.
     Explain(explain::ExplainArgs),
+    /// Estimate the load times that other settings would have given, by access logs.
+    WhatIf(what_if::WhatIfArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(completions::CompletionsArgs),
 }
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Purge(args) => purge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Fleet(args) => fleet::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::WhatIf(args) => what_if::run(&args),
         Command::Completions(args) => {
             completions::print(&args, Args::command(), &mut io::stdout().lock())
                 .map(|()| ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
@@ -77,6 +78,92 @@ fn the_access_log_reports_each_transfer() {
         });
         assert_eq!(line["status"], 404, "{line}");
     }
+}
+
+/// The first response of a client already counts for the side that it was drawn for.
+#[test]
+fn each_response_is_of_an_assignment_from_the_first_on() {
+    let site = Site::with_big_file(BIG);
+    let sides = [("0", "hikyaku", "plain"), ("1", "hold_back", "hold_back")];
+    for (holdback, assignment, group) in sides {
+        let holdback = format!("policy.holdback={holdback}");
+        let server = start(&site, &["--set", &holdback]);
+        let records = get(&["--http", "2", &server.url("/big.bin")]);
+        let line = server.wait_access("the first response", |line| line["path"] == "/big.bin");
+        assert_eq!(line["assignment"], assignment, "{line}");
+        assert_eq!(line["group"], group, "{line}");
+        assert_eq!(line["probability"], 1.0, "{line}");
+        assert_eq!(line["samples"], 0.0, "{line}");
+        assert!(
+            line["state"].as_str().is_some_and(|state| state.len() > 10),
+            "{line}"
+        );
+        if assignment == "hold_back" {
+            assert_eq!(line["congestion"], "cubic", "{line}");
+        }
+        assert_eq!(records.len(), 1);
+        let (_, metrics) = plain_http(server.admin, "GET", "/metrics", "", "");
+        let counted = |name: &str| {
+            let counts = metrics.lines().filter(|line| {
+                line.starts_with(name) && line.contains(&format!("assignment=\"{assignment}\""))
+            });
+            counts
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .sum::<f64>()
+        };
+        assert_eq!(
+            counted("hikyaku_responses_by_assignment_total"),
+            1.0,
+            "{metrics}"
+        );
+        let time = counted("hikyaku_response_time_by_assignment_seconds_total");
+        assert!(time > 0.0, "{metrics}");
+    }
+}
+
+/// A log of real responses can be judged, and is refused where it says too little.
+#[test]
+fn a_log_answers_what_if() {
+    let site = Site::with_big_file(BIG);
+    let server = Server::start(&[site.path(), "--set", "policy.holdback=0"]);
+    for _ in 0..3 {
+        get(&["--http", "2", &server.url("/big.bin")]);
+    }
+    server.wait_access("a response", |line| line["path"] == "/big.bin");
+    let lines = hikyaku_testkit::eventually("three lines", || {
+        let lines = server.access_lines();
+        (lines.len() >= 3).then_some(lines)
+    });
+    let log = Path::new(site.path()).join("access.log");
+    std::fs::write(&log, lines.join("\n") + "\nno line\n").unwrap();
+    let what_if = |settings: &[&str]| {
+        let output = hikyaku(&[&["what-if", log.to_str().unwrap()], settings].concat());
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    let (is_answer, text) =
+        what_if(&["--was", "policy.holdback=0", "--set", "policy.min_gain=0.1"]);
+    assert!(
+        !is_answer && text.contains("1 clients are too few"),
+        "{text}"
+    );
+    assert!(text.contains("3 responses of 1 client"), "{text}");
+    assert!(
+        text.contains("1 lines are no lines of a JSON access log"),
+        "{text}"
+    );
+    let (_, text) = what_if(&[
+        "--was",
+        "policy.holdback=0.5",
+        "--set",
+        "policy.min_gain=0.1",
+    ]);
+    assert!(text.contains("decided by other settings"), "{text}");
+    let (is_answer, text) = what_if(&["--set", "policy.half_life.loss=1m"]);
+    assert!(
+        !is_answer && text.contains("cannot judge `policy.half_life.loss`"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -4,7 +4,11 @@
 //! Each of them is a `Domain`, which compares its own arms by its own physics. `choose` asks it in the
 //! order that holds for all: pinned, barred, hold-back, too little known, kept or better, experiment. It
 //! defines once the reasons, the gain, how sure a gain must be, and the draws.
+//!
+//! An [`Assignment`] says which side of the comparison a client is on: with hikyaku, or held back on an
+//! ordinary server's transport.
 
+mod assignment;
 mod draw;
 mod evidence;
 mod gain;
@@ -13,7 +17,8 @@ mod reason;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use draw::{Draw, Explorer};
+pub use assignment::Assignment;
+pub(crate) use draw::{Draw, Explorer, pick};
 pub use evidence::Evidence;
 pub use gain::Gain;
 pub(crate) use gain::QUANTILE_90;
@@ -27,12 +32,14 @@ pub use reason::{Bar, Missing, Reason, Rival};
 pub enum Group {
     /// The plain choice: too little is known, or the arm is pinned.
     Plain,
-    /// A client that always gets the plain choice of everything, to compare with.
+    /// A client that always gets what an ordinary server gives, to compare with.
     HoldBack,
     /// The arm that was found best.
     Normal,
-    /// Another arm, to get or keep its outcomes known.
+    /// Another arm, drawn to keep its outcomes known.
     Explore,
+    /// Another arm that may be better and has hardly been seen.
+    Trial,
     /// UDP fails: HTTP/2, or a probe of UDP.
     Udp,
 }
@@ -46,8 +53,16 @@ impl Group {
             Self::HoldBack => "hold_back",
             Self::Normal => "normal",
             Self::Explore => "explore",
+            Self::Trial => "trial",
             Self::Udp => "udp",
         }
+    }
+
+    /// Whether the session gets another arm than the one that was found best, for the sake of its
+    /// outcomes.
+    #[must_use]
+    pub const fn is_experiment(self) -> bool {
+        matches!(self, Self::Explore | Self::Trial)
     }
 }
 
@@ -65,6 +80,8 @@ pub struct Visit {
     pub session: Session,
     /// Whether it bears an experiment already: it bears one at most, and its outcomes count to that alone.
     pub is_experiment: bool,
+    /// Whether the policy of its site holds the client back.
+    pub is_held_back: bool,
 }
 
 impl From<Session> for Visit {
@@ -73,12 +90,15 @@ impl From<Session> for Visit {
         Self {
             session,
             is_experiment: false,
+            is_held_back: false,
         }
     }
 }
 
 /// Something that is chosen for a client among arms.
 pub(crate) trait Domain {
+    /// Whether bars hold for the hold-back group, too: where that would get no page without them.
+    const BARS_HELD_BACK: bool = true;
     /// The type of the chosen arm.
     type Arm;
     /// The faults and rules that rule out arms.
@@ -89,8 +109,7 @@ pub(crate) trait Domain {
     /// The arm that the configuration or the operator says, or the only one there is.
     fn pinned(&self) -> Option<Pick<Self>>;
 
-    /// The arm that is left where a fault rules the others out, such as failing UDP. It holds for the
-    /// hold-back group, too.
+    /// The arm that is left where a fault rules the others out, such as failing UDP.
     fn barred(&self) -> Option<Pick<Self>> {
         None
     }
@@ -129,9 +148,10 @@ pub(crate) fn choose<D: Domain>(domain: &D, is_held_back: bool) -> Pick<D> {
 pub(crate) fn fixed<D: Domain>(domain: &D, is_held_back: bool) -> Option<Pick<D>> {
     let held_back = || is_held_back.then(|| domain.held_back()).flatten();
     let too_few = || domain.evidence().filter(|known| !known.is_enough());
+    let bars = !is_held_back || D::BARS_HELD_BACK;
     domain
         .pinned()
-        .or_else(|| domain.barred())
+        .or_else(|| bars.then(|| domain.barred()).flatten())
         .or_else(|| Some((held_back()?, Reason::HoldBack)))
         .or_else(|| too_few().map(|known| (domain.usual(), Reason::TooFewSamples(known))))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Group, Session};
+use crate::choice::{Assignment, Group, Session};
 use crate::client::estimate::{Estimate, LossBounds};
 use crate::client::key::Key;
 use crate::client::view::{ClientView, Knowledge};
@@ -89,6 +89,10 @@ pub struct DecisionSummary {
     pub clear: Clear,
     /// The experimental group.
     pub group: Group,
+    /// The side of the comparison that shows the gain.
+    pub assignment: Assignment,
+    /// The probability of the draws that lead to this decision; 1 where nothing is drawn.
+    pub probability: f64,
     /// The session, by the second of its start.
     pub session: Session,
     /// A stable name of the reason.
@@ -220,7 +224,11 @@ pub fn explain(
         arms: arms(&decision),
         decision: DecisionSummary::of(&decision),
         path: Path {
-            known: ByTransport::from_fn(|transport| knowledge.saved_path(transport, now, policy)),
+            known: ByTransport::from_fn(|transport| {
+                let held_back = decision.assignment.is_held_back();
+                let known = || knowledge.saved_path(transport, now, policy);
+                (!held_back).then(known).flatten()
+            }),
             ..Path::of(&view, policy)
         },
         from_edges: FromEdges::all(&knowledge.faded_to(now, policy), &view),
@@ -287,6 +295,8 @@ impl DecisionSummary {
                 AltSvc::Clear => Clear::All,
             },
             group: decision.group,
+            assignment: decision.assignment,
+            probability: decision.probability,
             session: decision.session,
             reason_code: decision.reason.code().to_owned(),
             reason: decision.to_string(),

@@ -13,3 +13,4 @@ pub mod page;
 pub mod policy;
 mod stat;
 pub mod transport;
+pub mod what_if;

@@ -158,7 +158,7 @@ pub fn connections(
         decision,
         available: available.clamp(1, MAX_CONNECTIONS),
     };
-    let (n, reason) = choose(&pages, decision.group == Group::HoldBack);
+    let (n, reason) = choose(&pages, decision.assignment.is_held_back());
     let gain = match reason {
         PageReason::Better(_) => reason.gain().map_or(0.0, |gain| gain.low),
         _ => 0.0,
@@ -182,6 +182,8 @@ impl Domain for Pages<'_> {
 
     fn pinned(&self) -> Option<Pick<Self>> {
         match self.policy.connections {
+            // An ordinary server has one for all.
+            ConnectionsPolicy::Pinned(_) if self.decision.assignment.is_held_back() => None,
             ConnectionsPolicy::Pinned(n) => Some((n.min(self.available), Reason::Pinned(n))),
             ConnectionsPolicy::Adaptive => (self.available == 1).then_some((1, Reason::Only)),
         }

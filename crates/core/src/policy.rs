@@ -4,6 +4,7 @@ mod congestion;
 mod connections;
 mod max_pacing_rate;
 mod min_cwnd;
+mod plain;
 mod route;
 mod scheduling;
 mod site;
@@ -19,6 +20,7 @@ pub use congestion::CongestionPolicy;
 pub use connections::{ConnectionsPolicy, MAX_CONNECTIONS};
 pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
+pub use plain::{PlainCongestion, PlainPolicy, SitePlain};
 pub use route::{ParseRoutePolicyError, RoutePolicy};
 pub use scheduling::SchedulingPolicy;
 pub use site::SitePolicy;
@@ -59,8 +61,8 @@ pub struct PolicyConfig {
     /// Where it is in doubt which version is faster, one with fewer outcomes than this gets the next
     /// session; 0: never. Default 3.
     pub trials: u8,
-    /// Share of clients that always get the plain choice (`unknown`), so that the gain of the others can
-    /// be proved; from 0 to 1. Default 0.01.
+    /// Share of clients that always get what an ordinary server gives (`plain`), so that the gain of the
+    /// others can be proved; from 0 to 1. They go without that gain. Default 0.01.
     pub holdback: f64,
     /// A client changes its version for an expected gain above this share of the load time; from 0 to 1.
     /// Default 0.02.
@@ -97,6 +99,8 @@ pub struct PolicyConfig {
     /// A session of a client that is never idle ends after this time. Default `1h`.
     #[serde(with = "duration")]
     pub session_max: Duration,
+    /// The transport of the hold-back group.
+    pub plain: PlainPolicy,
     /// How fast knowledge fades.
     pub half_life: HalfLife,
     /// When UDP counts as failed, and when it is tried again.
@@ -129,6 +133,7 @@ impl Default for PolicyConfig {
             ma_max: DAY,
             session_idle: MINUTE.saturating_mul(15),
             session_max: HOUR,
+            plain: PlainPolicy::default(),
             half_life: HalfLife::default(),
             udp: UdpPolicy::default(),
         }
@@ -388,6 +393,12 @@ mod tests {
             (r#"{"version": "h4"}"#, "unknown variant `h4`"),
             (r#"{"ma_min": "60"}"#, "the unit is missing"),
             (r#"{"half_life": {"losss": "1m"}}"#, "unknown field `losss`"),
+            (r#"{"plain": {"version": "h1"}}"#, "unknown variant `h1`"),
+            (
+                r#"{"plain": {"congestion": "floor"}}"#,
+                "unknown variant `floor`",
+            ),
+            (r#"{"plain": {"cc": "bbr"}}"#, "unknown field `cc`"),
         ];
         for (text, want) in wrong {
             let error = serde_json::from_str::<PolicyConfig>(text)

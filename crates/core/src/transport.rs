@@ -4,23 +4,30 @@ mod compare;
 mod congestion;
 mod correct;
 mod lease;
+mod lots;
 mod reason;
 mod rules;
+mod state;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hikyaku_units::arm::{Arm, ByTransport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
-use crate::choice::{Gain, Group, Session, Visit};
+use crate::choice::{Assignment, Gain, Group, Session, Visit};
 use crate::client::sample::Decided;
+use crate::client::view::ClientView;
 use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionGain, CongestionReason};
+pub use lots::Treatment;
 pub use reason::{UdpBar, UdpFailure, VersionReason, VersionReasonCode};
-pub use rules::decide;
+#[cfg(test)]
+pub(crate) use rules::tests;
+pub use rules::{decide, loads, treatments};
+pub use state::{State, StateError};
 
 /// The decision for a client now, with its reason. `Display` gives the version with it as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,12 +40,22 @@ pub struct Decision {
     pub reason: VersionReason,
     /// The group whose outcomes this session's count to.
     pub group: Group,
+    /// The side of the comparison that the client is on.
+    pub assignment: Assignment,
+    /// The probability of all draws together that lead to this assignment, version and congestion controls
+    /// for a client of which this is known. 1 where nothing is drawn.
+    pub probability: f64,
+    /// The treatment by a shadow policy, where there is one. It acts on nothing.
+    pub shadow: Option<Treatment>,
     /// The session the decision holds for.
     pub session: Session,
     /// The congestion control of each transport, whichever the client comes over.
     pub congestion: ByTransport<CongestionChoice>,
     /// The expected load time of a response by each arm.
     corrected: Option<Corrected>,
+    /// The knowledge that it was made from.
+    view: ClientView,
+    available: ByTransport<CongestionSet>,
 }
 
 impl Decision {
@@ -49,12 +66,41 @@ impl Decision {
         self.corrected.as_ref()?.load(arm)
     }
 
+    /// The expected load time of a response by the congestion control of a transport; `None` as for
+    /// [`Decision::load`].
+    #[must_use]
+    pub fn load_over(&self, transport: Transport) -> Option<Load> {
+        let congestion = self.congestion.get(transport).congestion;
+        self.load(Arm::over(transport, congestion))
+    }
+
+    /// The knowledge that it was made from.
+    #[must_use]
+    pub const fn view(&self) -> &ClientView {
+        &self.view
+    }
+
+    /// This decision, with the one that a shadow policy makes beside it.
+    #[must_use]
+    pub fn beside(self, shadow: &Self) -> Self {
+        let shadow = Some(Treatment::of(shadow));
+        Self { shadow, ..self }
+    }
+
+    /// The arm that a shadow policy would have preferred, where it is another one.
+    #[must_use]
+    pub fn shadow_apart(&self) -> Option<Arm> {
+        let [this, that] = [Treatment::of(self), self.shadow?].map(|treatment| treatment.arm());
+        (this != that).then_some(that)
+    }
+
     /// The session, as the choice of a route has to know it.
     #[must_use]
     pub fn visit(&self) -> Visit {
         Visit {
             session: self.session,
-            is_experiment: self.group == Group::Explore,
+            is_experiment: self.group.is_experiment(),
+            is_held_back: self.assignment.is_held_back(),
         }
     }
 

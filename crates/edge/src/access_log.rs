@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_units::arm::Version;
+use hikyaku_core::choice::Assignment;
+use hikyaku_core::transport::{Decision, State};
+use hikyaku_units::arm::{Transport, Version};
 use hikyaku_units::human;
 use hikyaku_units::{ByteSize, Timestamp};
 use serde::Serialize;
@@ -70,6 +72,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) decision: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) group: &'a str,
+    /// The side of the comparison, and what led to the decision.
+    #[serde(flatten)]
+    pub(crate) basis: Basis,
     /// The way out of the AS: `plain`, a path's name or `aggregate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) route: Option<String>,
@@ -87,6 +92,53 @@ pub(crate) struct Entry<'a> {
     pub(crate) referer: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) user_agent: &'a str,
+}
+
+/// The basis of a decision, as far as it takes to judge other settings by the log.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Basis {
+    assignment: Assignment,
+    probability: f64,
+    samples: f32,
+    /// Expected load times of a typical response, where they can be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_us: Option<Predicted>,
+    /// The arm that the shadow policy would have preferred instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<String>,
+    /// All that is known of the client, for `hikyaku what-if`.
+    state: String,
+}
+
+/// Expected load times by the version, each over its transport's congestion control.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Predicted {
+    h2: u64,
+    h3: u64,
+}
+
+impl Basis {
+    pub(crate) fn of(decision: &Decision) -> Self {
+        let view = decision.view();
+        let over = |transport| {
+            let time = decision.load_over(transport)?.time;
+            u64::try_from(time.as_micros()).ok()
+        };
+        let [h2, h3] = Transport::ALL.map(over);
+        Self {
+            assignment: decision.assignment,
+            probability: rounded(decision.probability, 1e6),
+            samples: rounded(f64::from(view.samples), 10.0) as f32,
+            predicted_us: h2.zip(h3).map(|(h2, h3)| Predicted { h2, h3 }),
+            shadow: decision.shadow_apart().map(|arm| arm.to_string()),
+            state: State::of(decision).code(),
+        }
+    }
+}
+
+/// A number with as many digits as `parts` of one show.
+fn rounded(number: f64, parts: f64) -> f64 {
+    (number * parts).round() / parts
 }
 
 /// A time that is written as RFC 3339 with microseconds, in UTC.
@@ -352,6 +404,14 @@ mod tests {
             decision: "h3",
             reason: "too_few_samples",
             group: "plain",
+            basis: Basis {
+                assignment: Assignment::Hikyaku,
+                probability: 0.99,
+                samples: 0.0,
+                predicted_us: None,
+                shadow: None,
+                state: String::new(),
+            },
             route: None,
             route_reason: None,
             error: error.map(str::to_owned),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hikyaku_core::bounded::{Change, TableConfig};
+use hikyaku_core::choice::Assignment;
 use hikyaku_core::client::key::{Key, stripe_of};
 use hikyaku_core::client::sample::Observation;
 use hikyaku_core::client::table::{ClientTable, Scope};
@@ -159,11 +160,17 @@ impl Clients {
         let rules = self.rules.load();
         let knowledge = self.knowledge(client, &rules);
         let policy = rules.policies.server();
-        let decision = rules.decide(&knowledge.view(now, policy), policy, now);
-        let choice = TransportChoice {
-            congestion: decision.congestion.get(transport).congestion,
-            min_cwnd: policy.min_cwnd.bytes(),
-            known: knowledge.saved_path(transport, now, policy),
+        let view = knowledge.view(now, policy);
+        let decision = rules.decide(&view, policy, now);
+        let begin = rules.begin(client, &view, decision, now);
+        let choice = if begin.assignment.is_held_back() {
+            TransportChoice::ordinary(begin.congestion.get(transport).congestion)
+        } else {
+            TransportChoice {
+                congestion: begin.congestion.get(transport).congestion,
+                min_cwnd: policy.min_cwnd.bytes(),
+                known: knowledge.saved_path(transport, now, policy),
+            }
         };
         Early {
             choice,
@@ -189,9 +196,15 @@ impl Clients {
         early.decision
     }
 
-    /// Bytes below which no window falls.
+    /// Bytes below which no window falls, but for those of the hold-back group.
     pub(crate) fn min_cwnd(&self) -> Option<u64> {
         self.rules.load().policies.server().min_cwnd.bytes()
+    }
+
+    /// The side of the comparison that a client is on whose handshake names a host. It takes no lock.
+    pub(crate) fn assignment(&self, client: IpAddr, server_name: Option<&str>) -> Assignment {
+        let rules = self.rules.load();
+        Assignment::of(client, rules.policies.of(server_name), SEED)
     }
 
     /// The rate at which each connection whose handshake has named a host sends at most.
@@ -367,7 +380,31 @@ impl Rules {
     }
 
     fn decide(&self, view: &ClientView, policy: &PolicyConfig, now: Timestamp) -> Decision {
-        decide(view, &self.model, policy, &self.available, now, SEED)
+        let by = |policy| decide(view, &self.model, policy, &self.available, now, SEED);
+        let decision = by(policy);
+        match self.policies.shadow() {
+            Some(shadow) if std::ptr::eq(policy, &raw const **self.policies.server()) => {
+                decision.beside(&by(shadow))
+            }
+            _ => decision,
+        }
+    }
+
+    /// The decision that a connection begins with, before its handshake names a host. A client that any
+    /// site holds back begins as at an ordinary server: what a connection has begun with stays.
+    fn begin(
+        &self,
+        client: IpAddr,
+        view: &ClientView,
+        by_server: Decision,
+        now: Timestamp,
+    ) -> Decision {
+        match self.policies.strictest() {
+            Some(strictest) if Assignment::of(client, strictest, SEED).is_held_back() => {
+                self.decide(view, strictest, now)
+            }
+            _ => by_server,
+        }
     }
 }
 

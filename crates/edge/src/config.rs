@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hikyaku_acme::AcmeConfig;
-use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::policy::{PolicyConfig, SitePolicy};
 use hikyaku_fleet::FleetConfig;
 use serde::Deserialize;
 
@@ -54,6 +54,8 @@ pub struct Config {
     pub acme: AcmeConfig,
     /// How the transport of each client is chosen.
     pub policy: PolicyConfig,
+    /// Settings of a policy that decides beside `policy` and never acts. Default: none.
+    pub shadow: SitePolicy,
     /// Other addresses of the server, over which a page's resources are spread.
     pub shards: ShardsConfig,
     /// What browsers report of pages, and what they are shown.
@@ -115,6 +117,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             acme: AcmeConfig::default(),
             policy: PolicyConfig::default(),
+            shadow: SitePolicy::default(),
             shards: ShardsConfig::default(),
             beacon: BeaconConfig::default(),
             egress: EgressConfig::default(),

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use hikyaku_core::choice::Assignment;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::page::Connections;
 use hikyaku_core::transport::Decision;
@@ -261,11 +262,14 @@ impl Conn {
             // The choice is for the client's path, and this one leads elsewhere.
             false => self.congestion(),
         };
+        let ordinary = TransportChoice::ordinary(congestion);
+        if choice.decision.assignment.is_held_back() {
+            return ordinary;
+        }
+        // It has seen more of its path than others have, and needs no former measurements.
         TransportChoice {
-            congestion,
             min_cwnd: self.shared.clients.min_cwnd(),
-            // It has seen more of its path than others have.
-            known: None,
+            ..ordinary
         }
     }
 
@@ -349,6 +353,15 @@ impl Conn {
         advertisement(SocketAddr::new(address, port), ma)
     }
 
+    /// The side of the comparison that the client of an exchange is on.
+    pub(crate) fn assignment(&self, exchange: &Exchange) -> Assignment {
+        let clients = &self.shared.clients;
+        match exchange.client {
+            Some(client) => clients.assignment(client.ip(), self.server_name()),
+            None => self.choice.load().decision.assignment,
+        }
+    }
+
     /// Learns about UDP to this client.
     pub(crate) fn udp(&self, event: UdpEvent) {
         if self.is_of_client() {
@@ -361,9 +374,10 @@ impl Conn {
         let duration = end.saturating_duration_since(exchange.started);
         let shared = &self.shared;
         let version = self.peer.version;
-        shared
-            .metrics
-            .on_exchange(version, exchange.status, exchange.bytes, duration);
+        let metrics = &shared.metrics;
+        metrics.on_exchange(version, exchange.status, exchange.bytes, duration);
+        let assignment = self.assignment(exchange);
+        metrics.on_response(assignment, version, self.congestion(), duration);
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
         }
@@ -388,7 +402,7 @@ impl Conn {
 fn count(shared: &Shared, version: Version, decision: &Decision, congestion: Congestion) {
     let metrics = &shared.metrics;
     metrics.on_open(version);
-    metrics.on_decision(&decision.reason);
+    metrics.on_decision(decision);
     metrics.on_congestion(version.transport(), congestion);
 }
 

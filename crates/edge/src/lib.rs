@@ -65,6 +65,6 @@ pub use hikyaku_fleet::{
 pub use listen::{BACKLOG, ListenError, UDP_BUFFER, try_tcp, try_udp};
 pub use secrets::{KeyFileError, NoRandomness};
 pub use serve::QuicError;
-pub use server::{Findings, Prepared, Pulse, Server, ServerError};
+pub use server::{Findings, Prepared, Pulse, Server, ServerError, load_model};
 pub use shards::{Kind, ShardHost, ShardsConfig, ShardsError};
 pub use store::StoreError;

@@ -2,6 +2,7 @@
 
 mod acme;
 mod beacon;
+mod assigned;
 mod caches;
 mod compression;
 mod fleet;
@@ -16,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use hikyaku_core::choice::Assignment;
 use hikyaku_core::client::sample::UdpEvent;
-use hikyaku_core::transport::{VersionReason, VersionReasonCode};
+use hikyaku_core::transport::{Decision, VersionReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -50,6 +52,9 @@ pub(crate) struct Metrics {
     congestion: [[AtomicU64; Congestion::ALL.len()]; Transport::ALL.len()],
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
     decisions: [AtomicU64; VersionReasonCode::ALL.len()],
+    assigned: assigned::Assigned,
+    /// Decisions of a shadow policy: other ones, and equal ones.
+    shadow: [AtomicU64; 2],
     udp: [AtomicU64; UdpEvent::ALL.len()],
     failovers: [AtomicU64; Transport::ALL.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
@@ -171,6 +176,16 @@ impl Metrics {
         self.response_time[version].observe(time);
     }
 
+    pub(crate) fn on_response(
+        &self,
+        assignment: Assignment,
+        version: Version,
+        congestion: Congestion,
+        time: Duration,
+    ) {
+        self.assigned.observe(assignment, version, congestion, time);
+    }
+
     pub(crate) fn on_open(&self, version: Version) {
         add(&self.opened[version.index()], 1);
         add(&self.open[version.index()], 1);
@@ -188,8 +203,12 @@ impl Metrics {
         add(&self.alt_svc[action.index()], 1);
     }
 
-    pub(crate) fn on_decision(&self, reason: &VersionReason) {
-        add(&self.decisions[reason.kind().index()], 1);
+    pub(crate) fn on_decision(&self, decision: &Decision) {
+        add(&self.decisions[decision.reason.kind().index()], 1);
+        if decision.shadow.is_some() {
+            let agrees = decision.shadow_apart().is_none();
+            add(&self.shadow[usize::from(agrees)], 1);
+        }
     }
 
     pub(crate) fn on_udp(&self, event: UdpEvent) {
@@ -221,6 +240,7 @@ impl Metrics {
         self.register_response_time(registry);
         compression::register(registry);
         self.register_choice(registry, gauges.clients);
+        self.assigned.register(registry);
         self.register_summaries(registry);
         self.register_congestion(registry);
         self.register_udp(registry);
@@ -300,6 +320,14 @@ impl Metrics {
             "decisions",
             "Changes of a connection's decision, by the new one's reason",
             decisions.to_vec(),
+        );
+        let shadow = ["false", "true"].into_iter().zip(&self.shadow);
+        let shadow = shadow.map(|(agrees, count)| (vec![("agrees", agrees)], value(count)));
+        counters(
+            registry,
+            "shadow_decisions",
+            "The same of the shadow policy, by whether it prefers the same arm",
+            shadow.collect(),
         );
     }
 

@@ -15,6 +15,10 @@ use crate::config::{Config, ConfigError};
 pub(crate) struct Policies {
     server: Arc<PolicyConfig>,
     sites: Hosts<Arc<PolicyConfig>>,
+    /// The site's policy that holds back most clients, where that is more than the server does.
+    strictest: Option<Arc<PolicyConfig>>,
+    /// A policy that decides beside the server's, and never acts.
+    shadow: Option<Arc<PolicyConfig>>,
 }
 
 impl Policies {
@@ -24,6 +28,11 @@ impl Policies {
     /// When a site's settings are wrong, or do not fit the server's.
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut policies = Self::of_server(config.policy.clone());
+        if let Some(shadow) = config.shadow.over(&config.policy) {
+            let fault = |error| ConfigError::Conflict(format!("[shadow]: {error}"));
+            shadow.validate().map_err(fault)?;
+            policies.shadow = Some(Arc::new(shadow));
+        }
         for site in &config.sites {
             let Some(policy) = site.policy.over(&config.policy) else {
                 continue;
@@ -31,6 +40,10 @@ impl Policies {
             let first = site.names.first().map_or("", String::as_str);
             check(first, &policy, &config.policy)?;
             let policy = Arc::new(policy);
+            let most = policies.strictest.as_ref().unwrap_or(&policies.server);
+            if policy.holdback > most.holdback {
+                policies.strictest = Some(Arc::clone(&policy));
+            }
             for name in &site.names {
                 // Wrong names are refused with the site's content.
                 let _ = policies.sites.add(name, Arc::clone(&policy));
@@ -44,12 +57,24 @@ impl Policies {
         Self {
             server: Arc::new(policy),
             sites: Hosts::default(),
+            strictest: None,
+            shadow: None,
         }
     }
 
     /// The server's policy.
     pub(crate) const fn server(&self) -> &Arc<PolicyConfig> {
         &self.server
+    }
+
+    /// The site's policy that holds back most clients, where that is more than the server does.
+    pub(crate) const fn strictest(&self) -> Option<&Arc<PolicyConfig>> {
+        self.strictest.as_ref()
+    }
+
+    /// The policy that decides beside the server's, and never acts.
+    pub(crate) const fn shadow(&self) -> Option<&Arc<PolicyConfig>> {
+        self.shadow.as_ref()
     }
 
     /// The policy of the site that a handshake has named, if it has one of its own.

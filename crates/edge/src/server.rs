@@ -43,6 +43,7 @@ pub use check::Findings;
 use doors::{Doors, QuicDoor};
 use hikyaku_content::{FilesError, SiteError};
 use in_force::{InForce, Kept};
+pub use setup::load_model;
 use setup::{check_unchanged, raise_descriptor_limit, set_floor};
 use start::{Known, Sockets};
 pub use upgrade::Prepared;

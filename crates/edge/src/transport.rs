@@ -29,6 +29,16 @@ pub(crate) struct TransportChoice {
 }
 
 impl TransportChoice {
+    /// That of an ordinary server: ten packets at first (RFC 6928, RFC 9002 §7.2), and nothing of former
+    /// visits.
+    pub(crate) const fn ordinary(congestion: Congestion) -> Self {
+        Self {
+            congestion,
+            min_cwnd: None,
+            known: None,
+        }
+    }
+
     /// Congestion control that a TCP socket is to use.
     pub(crate) fn tcp_control(&self) -> Control {
         match (self.min_cwnd, self.congestion) {

@@ -107,7 +107,7 @@ impl Transport {
 }
 
 /// A value for each transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ByTransport<T> {
     /// The value for TCP.
     pub tcp: T,

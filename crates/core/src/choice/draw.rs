@@ -39,7 +39,7 @@ pub(crate) enum Explorer {
 }
 
 impl Draw {
-    /// Whether the client always gets the plain choice of everything, so that the others' gain shows.
+    /// Whether the client always gets what an ordinary server gives, so that the others' gain shows.
     pub(crate) fn is_held_back(self, policy: &PolicyConfig) -> bool {
         draw([self.seed, Lot::HoldBack as u64, self.client, 0]) < policy.holdback
     }
@@ -63,15 +63,25 @@ impl Draw {
     }
 
     /// One of the options, each as likely.
-    pub(crate) fn one_of<T>(self, mut options: impl Iterator<Item = T> + Clone) -> Option<T> {
-        let place = self.place(Lot::Arm) * options.clone().count() as f64;
-        options.nth(place as usize)
+    pub(crate) fn one_of<T>(self, options: impl Iterator<Item = T> + Clone) -> Option<T> {
+        pick(self.arm(), options)
+    }
+
+    /// The place of the arm that is explored among all that may be, from 0 to below 1.
+    pub(crate) fn arm(self) -> f64 {
+        self.place(Lot::Arm)
     }
 
     /// A number from 0 to 1 for the session.
     fn place(self, lot: Lot) -> f64 {
         draw([self.seed, lot as u64, self.client, self.session.0.into()])
     }
+}
+
+/// The option at a place from 0 to below 1.
+pub(crate) fn pick<T>(place: f64, mut options: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let place = place * options.clone().count() as f64;
+    options.nth(place as usize)
 }
 
 /// The share of sessions up to which each domain has draws of its own.

@@ -35,7 +35,7 @@ pub enum Reason<A, B, G> {
 }
 
 /// The sentence of [`Reason::HoldBack`], where a domain has none of its own.
-pub(crate) const HELD_BACK: &str = "held back on the plain choice to measure the gain";
+pub(crate) const HELD_BACK: &str = "held back on an ordinary server's choice to measure the gain";
 
 /// The arm that a chosen one is compared with, or that a session gets when it bears no experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +75,8 @@ impl<A, B: Bar, G> Reason<A, B, G> {
             Self::Barred(bar) => bar.group(),
             Self::HoldBack => Group::HoldBack,
             Self::NoGain(_) | Self::Better(_) | Self::Kept(_) => Group::Normal,
-            Self::Trial(_) | Self::Explore(_) => Group::Explore,
+            Self::Trial(_) => Group::Trial,
+            Self::Explore(_) => Group::Explore,
         }
     }
 }

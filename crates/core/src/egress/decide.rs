@@ -156,7 +156,8 @@ impl Domain for Rules<'_> {
 
 impl Rules<'_> {
     pub(super) fn decision(&self) -> RouteDecision {
-        let (route, reason) = choose(self, self.draw().is_held_back(self.policy));
+        let is_held_back = self.visit.is_held_back || self.draw().is_held_back(self.policy);
+        let (route, reason) = choose(self, is_held_back);
         RouteDecision {
             route,
             reason,

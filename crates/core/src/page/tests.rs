@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Connections, ConnectionsSummary, connections};
-use crate::choice::Group;
+use crate::choice::{Assignment, Group};
 use crate::client::estimate::{Estimate, LossCount};
 use crate::client::view::{ClientView, Knowledge};
 use crate::model::Model;
@@ -209,7 +209,7 @@ fn clients_that_are_held_back_and_unknown_ones_keep_one() {
     let policy = PolicyConfig::default();
     let view = LOSSY.view(&policy);
     let mut held = decision(&view, &policy);
-    held.group = Group::HoldBack;
+    held.assignment = Assignment::HoldBack;
     let got = connections(&view, &MODEL, &policy, &held, 8);
     assert_eq!((got.n, got.reason.code()), (1, "hold_back"));
 

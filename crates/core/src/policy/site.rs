@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-use super::{CongestionPolicy, MaxPacingRate, Plain, PolicyConfig, VersionPolicy};
+use super::{CongestionPolicy, MaxPacingRate, Plain, PolicyConfig, SitePlain, VersionPolicy};
 
 /// The settings that a site may have of its own, in place of the server's.
 ///
@@ -20,6 +20,8 @@ pub struct SitePolicy {
     pub exploration: Option<f64>,
     /// From 0 to 1. Default: the server's.
     pub holdback: Option<f64>,
+    /// The transport of the hold-back group.
+    pub plain: SitePlain,
     /// From 0 to 1. Default: the server's.
     pub min_gain: Option<f64>,
     /// From 0 to 1. Default: the server's.
@@ -37,6 +39,7 @@ impl SitePolicy {
             unknown: self.unknown.unwrap_or(server.unknown),
             exploration: self.exploration.unwrap_or(server.exploration),
             holdback: self.holdback.unwrap_or(server.holdback),
+            plain: self.plain.over(server.plain),
             min_gain: self.min_gain.unwrap_or(server.min_gain),
             min_gain_bbr: self.min_gain_bbr.unwrap_or(server.min_gain_bbr),
             ..server.clone()
@@ -46,6 +49,7 @@ impl SitePolicy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{PlainCongestion, PlainPolicy};
     use super::{Plain, PolicyConfig, SitePolicy, VersionPolicy};
 
     #[test]
@@ -53,13 +57,23 @@ mod tests {
         let server = PolicyConfig {
             holdback: 0.1,
             min_samples: 3,
+            plain: PlainPolicy {
+                version: Plain::H3,
+                congestion: PlainCongestion::Bbr,
+            },
             ..PolicyConfig::default()
         };
-        let site: SitePolicy =
-            serde_json::from_str(r#"{"version": "h2", "unknown": "h2"}"#).unwrap();
+        let site: SitePolicy = serde_json::from_str(
+            r#"{"version": "h2", "unknown": "h2", "plain": {"version": "h2"}}"#,
+        )
+        .unwrap();
         let want = PolicyConfig {
             version: VersionPolicy::H2,
             unknown: Plain::H2,
+            plain: PlainPolicy {
+                version: Plain::H2,
+                congestion: PlainCongestion::Bbr,
+            },
             ..server.clone()
         };
         assert_eq!(site.over(&server), Some(want));

@@ -104,7 +104,10 @@ impl Domain for OfTransport<'_> {
     type Gain = CongestionGain;
 
     fn pinned(&self) -> Option<Pick<Self>> {
-        (self.candidates().len() <= 1).then(|| (self.usual(), Reason::Only))
+        let is_only = self.candidates().len() <= 1;
+        // The hold-back group gets CUBIC where all others have a floor.
+        let is_free = self.rules.lots.assignment.is_held_back();
+        (is_only && !is_free).then(|| (self.usual(), Reason::Only))
     }
 
     /// The fairest.
@@ -113,8 +116,7 @@ impl Domain for OfTransport<'_> {
     }
 
     fn held_back(&self) -> Option<Congestion> {
-        let cubic = Congestion::Cubic;
-        self.candidates().contains(cubic).then_some(cubic)
+        Some(self.rules.ordinary(self.transport))
     }
 
     fn evidence(&self) -> Option<Evidence> {
@@ -122,7 +124,7 @@ impl Domain for OfTransport<'_> {
     }
 
     fn steady(&self) -> Pick<Self> {
-        match &self.rules.compared {
+        match self.rules.compared {
             Ok(compared) => {
                 let choice = compared.congestion.get(self.transport);
                 (choice.congestion, choice.reason)

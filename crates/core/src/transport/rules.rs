@@ -3,16 +3,17 @@
 use super::compare::{Compared, compare};
 use super::congestion::OfTransport;
 use super::lease::lease;
+use super::lots::{Lots, Treatment};
 use super::reason::{UdpBar, UdpFailure, other};
-use super::{AltSvc, Comparison, CongestionChoice, Decision};
+use super::{AltSvc, Comparison, CongestionChoice, Decision, Load, VersionReason};
 use crate::choice::{
-    Domain, Draw, Evidence, Explorer, Group, Missing, Pick, Reason, Rival, choose,
+    Assignment, Domain, Draw, Evidence, Group, Missing, Pick, Reason, Rival, choose, pick,
 };
 use crate::client::udp::{Failure, FailureKind, Verdict};
 use crate::client::view::ClientView;
 use crate::model::Model;
-use crate::policy::PolicyConfig;
-use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
+use crate::policy::{CongestionPolicy, PolicyConfig};
+use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::{Secs, Timestamp};
 
 /// Decides which HTTP version and congestion control a client gets, and why.
@@ -30,41 +31,111 @@ pub fn decide(
     now: Timestamp,
     seed: u64,
 ) -> Decision {
+    let draw = Draw {
+        seed,
+        client: view.client,
+        session: view.session,
+    };
+    let lots = Lots::of(draw, policy);
     let candidates = policy.candidates(available);
     let compared = compare(view, model, policy, &candidates);
-    let corrected = compared.as_ref().ok().map(|compared| compared.corrected);
     let rules = Rules {
         view,
         policy,
+        available,
         candidates,
-        compared,
+        compared: &compared,
         now: now.into(),
-        seed,
+        lots,
     };
-    let (version, reason) = choose(&rules, rules.is_held_back());
-    let (congestion, group) = rules.congestion(version, reason.group());
+    let picked = rules.picked();
     Decision {
-        version,
-        alt_svc: rules.alt_svc(version, group),
-        reason,
-        group,
+        version: picked.version,
+        alt_svc: rules.alt_svc(picked.version, picked.group),
+        reason: picked.reason,
+        group: picked.group,
+        assignment: rules.lots.assignment,
+        probability: rules.probability(&picked.treatment(&rules)),
+        shadow: None,
         session: view.session,
-        congestion,
-        corrected,
+        congestion: picked.congestion,
+        corrected: compared.as_ref().ok().map(|compared| compared.corrected),
+        view: *view,
+        available: *available,
+    }
+}
+
+/// The treatments that draws may give a client of which this is known, each with its probability. The sum is 1. A
+/// treatment may come several times.
+#[must_use]
+pub fn treatments(
+    view: &ClientView,
+    model: &Model,
+    policy: &PolicyConfig,
+    available: &ByTransport<CongestionSet>,
+) -> Vec<(Treatment, f64)> {
+    let candidates = policy.candidates(available);
+    let compared = compare(view, model, policy, &candidates);
+    let rules = Rules {
+        view,
+        policy,
+        available,
+        candidates,
+        compared: &compared,
+        now: Secs::default(),
+        lots: Lots::none(Assignment::Hikyaku),
+    };
+    rules.treatments()
+}
+
+/// The expected load times of all arms that are available, whatever a policy allows. `None` where nothing
+/// is known of the path.
+#[must_use]
+pub fn loads(
+    view: &ClientView,
+    model: &Model,
+    available: &ByTransport<CongestionSet>,
+) -> [Option<Load>; ARMS] {
+    let all_arms = PolicyConfig::default();
+    let compared = compare(view, model, &all_arms, &all_arms.candidates(available)).ok();
+    Arm::ALL.map(|arm| compared.as_ref()?.corrected.load(arm))
+}
+
+/// The choice for one outcome of the draws.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    version: Version,
+    reason: VersionReason,
+    congestion: ByTransport<CongestionChoice>,
+    group: Group,
+}
+
+impl Picked {
+    pub(super) const fn version(&self) -> Version {
+        self.version
+    }
+
+    pub(super) const fn congestion(&self) -> &ByTransport<CongestionChoice> {
+        &self.congestion
     }
 }
 
 /// The arguments of [`decide`], and the results of their comparison.
+#[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     view: &'a ClientView,
     pub(super) policy: &'a PolicyConfig,
+    available: &'a ByTransport<CongestionSet>,
     pub(super) candidates: ByTransport<CongestionSet>,
-    pub(super) compared: Result<Compared, Missing>,
+    pub(super) compared: &'a Result<Compared, Missing>,
     now: Secs,
-    seed: u64,
+    pub(super) lots: Lots,
 }
 
 impl Domain for Rules<'_> {
+    /// An ordinary server does not know that UDP fails.
+    const BARS_HELD_BACK: bool = false;
+
     type Arm = Version;
     type Bar = UdpBar;
     type Gain = Comparison;
@@ -74,8 +145,7 @@ impl Domain for Rules<'_> {
         Some((version, Reason::Pinned(version)))
     }
 
-    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
-    /// for days.
+    /// An advertisement where UDP fails burns the client's HTTP/3 for days.
     fn barred(&self) -> Option<Pick<Self>> {
         let prefix = self.view.udp_prefix;
         let (version, bar) = match self.view.udp {
@@ -102,6 +172,10 @@ impl Domain for Rules<'_> {
         self.policy.unknown.version()
     }
 
+    fn held_back(&self) -> Option<Version> {
+        Some(self.policy.plain.version.version())
+    }
+
     fn evidence(&self) -> Option<Evidence> {
         Some(Evidence {
             samples: self.view.samples,
@@ -111,7 +185,7 @@ impl Domain for Rules<'_> {
 
     fn steady(&self) -> Pick<Self> {
         let current = self.current();
-        match &self.compared {
+        match self.compared {
             Ok(compared) => kept_or_better(current, compared.comparison),
             Err(missing) => (current, Reason::NotComparable(*missing)),
         }
@@ -142,35 +216,36 @@ fn kept_or_better(current: Version, comparison: Comparison) -> Pick<Rules<'stati
 }
 
 impl Rules<'_> {
-    fn draw(&self) -> Draw {
-        Draw {
-            seed: self.seed,
-            client: self.view.client,
-            session: self.view.session,
+    /// The same with other lots.
+    pub(super) const fn with(&self, lots: Lots) -> Self {
+        Self { lots, ..*self }
+    }
+
+    /// The choice, as the lots have it.
+    pub(super) fn picked(&self) -> Picked {
+        let held_back = self.lots.assignment.is_held_back();
+        let (version, reason) = choose(self, held_back);
+        let (congestion, group) = self.congestion(version, reason.group());
+        Picked {
+            version,
+            reason,
+            congestion,
+            group: if held_back { Group::HoldBack } else { group },
         }
     }
 
     /// Whether the session is not drawn for an experiment with its route.
     fn is_free(&self) -> bool {
-        self.draw().explores(Explorer::Route, self.policy).is_none()
-    }
-
-    fn is_held_back(&self) -> bool {
-        self.draw().is_held_back(self.policy)
+        !self.lots.of_route
     }
 
     /// Each transport's congestion control, and the group of a session whose version was picked so. The
     /// session bears an experiment with the congestion control if it is free for one.
     fn congestion(&self, version: Version, group: Group) -> (ByTransport<CongestionChoice>, Group) {
-        let is_open = |transport: &Transport| self.candidates.get(*transport).len() > 1;
-        let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
-        let is_free = !held_back && self.is_free() && matches!(group, Group::Normal | Group::Plain);
-        let is_pinned = self.policy.version.pinned().is_some();
+        let held_back = self.lots.assignment.is_held_back();
+        let is_free = self.is_free() && matches!(group, Group::Normal | Group::Plain);
         let is_tried = is_free && self.is_measured(version.transport());
-        let mut group = match held_back && is_pinned {
-            true => Group::HoldBack,
-            false => group,
-        };
+        let mut group = group;
         let choices = ByTransport::from_fn(|transport| {
             let domain = OfTransport {
                 rules: self,
@@ -178,12 +253,24 @@ impl Rules<'_> {
                 tried_on: (is_tried && version.transport() == transport).then_some(version),
             };
             let (congestion, reason) = choose(&domain, held_back);
-            if reason.group() == Group::Explore {
-                group = Group::Explore;
+            if reason.group().is_experiment() {
+                group = reason.group();
             }
             CongestionChoice { congestion, reason }
         });
         (choices, group)
+    }
+
+    /// The congestion control of an ordinary server, where the transport has it: `policy.plain`, unless
+    /// the settings pin one for all.
+    pub(super) fn ordinary(&self, transport: Transport) -> Congestion {
+        let wanted = match self.policy.congestion {
+            CongestionPolicy::Adaptive => self.policy.plain.congestion.congestion(),
+            CongestionPolicy::Cubic => Congestion::Cubic,
+            CongestionPolicy::Bbr => Congestion::Bbr,
+        };
+        let has_it = self.available.get(transport).contains(wanted);
+        if has_it { wanted } else { Congestion::Cubic }
     }
 
     fn alt_svc(&self, version: Version, group: Group) -> AltSvc {
@@ -192,7 +279,7 @@ impl Rules<'_> {
         // not forget it.
         let may_hold_one = view.udp_prefix.is_none() || view.advertised;
         match version {
-            Version::H3 if policy.version.pinned().is_some() => {
+            Version::H3 if policy.version.pinned().is_some() || group == Group::HoldBack => {
                 AltSvc::Advertise { ma: policy.ma_max }
             }
             Version::H3 => {
@@ -213,7 +300,7 @@ impl Rules<'_> {
         if failure.kind == FailureKind::Throttled {
             return true;
         }
-        match &self.compared {
+        match self.compared {
             Ok(Compared { comparison, .. }) => {
                 f64::from(comparison.gain(Version::H2).low()) <= self.policy.min_gain
             }
@@ -295,15 +382,23 @@ impl Rules<'_> {
 
     /// The arm that gets a session which is drawn to explore, while `version` is the better one.
     pub(super) fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
-        self.draw().explores(Explorer::Transport, self.policy)?;
+        pick(self.lots.of_arm?, self.explorable_arms(compared, version))
+    }
+
+    /// The arms that such a session may get, each as likely.
+    pub(super) fn explorable_arms(
+        &self,
+        compared: &Compared,
+        version: Version,
+    ) -> impl Iterator<Item = Arm> + Clone {
         let (used, other) = (compared.arm(version), other(version));
         let free = self.policy.version.pinned().is_none();
         let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
             .then(|| compared.arm(other));
         let transport = version.transport();
         let here = self.explorable(compared, used);
-        let here = here.map(|congestion| Arm::over(transport, congestion));
-        self.draw().one_of(other.into_iter().chain(here))
+        let here = here.map(move |congestion| Arm::over(transport, congestion));
+        other.into_iter().chain(here)
     }
 }
 
@@ -321,4 +416,4 @@ const MAX_EXPLORE_COST: f32 = 2.0;
 const MAX_TRIAL_COST: f32 = 1.5;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

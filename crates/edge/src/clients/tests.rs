@@ -61,6 +61,78 @@ async fn a_pinned_site_leaves_the_session_at_others_as_it_is() {
     assert_eq!(after("other.example"), Version::H3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_held_back_begins_as_at_an_ordinary_server() {
+    let text = |server: f64, site: f64| {
+        format!(
+            "policy = {{ holdback = {server}, min_cwnd = \"300KiB\" }}\n\
+             [[site]]\nnames = [\"a.example\"]\nroot = \"/srv\"\npolicy = {{ holdback = {site} }}"
+        )
+    };
+    // name, hold-back of the server and of a site, whether it begins so, held back elsewhere, and at the site
+    let cases = [
+        ("nobody is held back", 0.0, 0.0, false, [false, false]),
+        ("by the server", 1.0, 0.0, true, [true, false]),
+        ("by a site", 0.0, 1.0, true, [false, true]),
+    ];
+    let client = address("192.0.2.1");
+    for (name, server, site, ordinary, held) in cases {
+        let config: Config = toml::from_str(&text(server, site)).unwrap();
+        let rules = Rules::new(Policies::new(&config).unwrap(), model(), AVAILABLE, false);
+        let clients = clients_by(&in_force(rules), false);
+        for _ in 0..9 {
+            clients.observe(client, &sample());
+        }
+        for transport in Transport::ALL {
+            let choice = clients.transport(client, transport);
+            assert_eq!(choice.known.is_none(), ordinary, "{name}: {choice:?}");
+            assert_eq!(choice.min_cwnd.is_none(), ordinary, "{name}: {choice:?}");
+        }
+        let assignments = [None, Some("a.example")].map(|host| {
+            let decided = clients.decide(client, host).assignment;
+            assert_eq!(clients.assignment(client, host), decided, "{name}");
+            decided.is_held_back()
+        });
+        assert_eq!(assignments, held, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_policy_decides_and_never_acts() {
+    let text = |shadow: &str| {
+        format!(
+            "policy = {{ holdback = 0 }}\nshadow = {{ {shadow} }}\n\
+             [[site]]\nnames = [\"a.example\"]\nroot = \"/srv\"\npolicy = {{ exploration = 0 }}"
+        )
+    };
+    let decided = |shadow: &str, host: Option<&str>| {
+        let config: Config = toml::from_str(&text(shadow)).unwrap();
+        let rules = Rules::new(Policies::new(&config).unwrap(), model(), AVAILABLE, false);
+        let clients = clients_by(&in_force(rules), false);
+        let decision = clients.decide(address("192.0.2.1"), host);
+        assert_eq!(decision.version, Version::H3, "{shadow}");
+        let apart = decision.shadow_apart();
+        (decision.shadow.is_some(), apart.map(|arm| arm.version))
+    };
+    assert_eq!(decided("", None), (false, None));
+    assert_eq!(
+        decided("min_gain = 0.5", None),
+        (true, None),
+        "the same so far"
+    );
+    assert_eq!(decided("unknown = \"h2\"", None), (true, Some(Version::H2)));
+    assert_eq!(
+        decided("unknown = \"h2\"", Some("a.example")),
+        (false, None)
+    );
+    let wrong: Config = toml::from_str(&text("exploration = 0.5")).unwrap();
+    let error = Policies::new(&wrong).unwrap_err().to_string();
+    assert!(
+        error.contains("[shadow]") && error.contains("exploration"),
+        "{error}"
+    );
+}
+
 #[test]
 fn an_address_and_its_prefixes_share_a_stripe() {
     let mut used = HashSet::new();

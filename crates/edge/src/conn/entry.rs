@@ -7,7 +7,7 @@ use hikyaku_units::Rate;
 use http::HeaderValue;
 
 use super::Conn;
-use crate::access_log::{Entry, Time};
+use crate::access_log::{Basis, Entry, Time};
 use crate::ledger::Exchange;
 use crate::transport::Snapshot;
 use hikyaku_content::CacheOutcome;
@@ -49,6 +49,7 @@ impl Conn {
             decision: decision.version.name(),
             reason: decision.reason.code(),
             group: decision.group.name(),
+            basis: Basis::of(decision),
             route,
             route_reason,
             error: exchange.reason.as_ref().map(ToString::to_string),

@@ -98,7 +98,7 @@ impl Conn {
         let epoch = clients.epoch(self.client());
         let changes = former.decision.reason.code() != decision.reason.code();
         if changes {
-            self.shared.metrics.on_decision(&decision.reason);
+            self.shared.metrics.on_decision(&decision);
         }
         if changes || switches {
             self.shared

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hikyaku_core::choice::{Group, Visit};
+use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{self, EgressId, Route, RouteObservation};
 use parking_lot::Mutex;
 
@@ -228,7 +228,7 @@ impl ConnRoute {
         let moved = before != route;
         let is_news =
             chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
-        let is_experiment = decided.decision.group == Group::Explore;
+        let is_experiment = decided.decision.group.is_experiment();
         chosen.experiments = chosen.experiments.then(is_experiment, clock::now());
         chosen.decided = decided;
         if route != Route::Aggregated {

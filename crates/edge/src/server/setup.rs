@@ -79,7 +79,11 @@ pub(super) fn certificate_source(config: &Config) -> Source {
     }
 }
 
-pub(super) fn load_model(config: &Config) -> Result<Model, ServerError> {
+/// The model of a configuration, or the one that is built in.
+///
+/// # Errors
+/// When its file can't be read, or is no model.
+pub fn load_model(config: &Config) -> Result<Model, ServerError> {
     let Some(path) = &config.model.file else {
         return Model::from_json(DEFAULT_MODEL).map_err(|error| ServerError::Model {
             path: PathBuf::from("models/default.json (built in)"),

@@ -108,6 +108,18 @@ impl CongestionSet {
         Self(set)
     }
 
+    /// The set as a number, with a bit for each of [`Congestion::ALL`].
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of a number; bits that stand for none are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::ALL.0)
+    }
+
     /// Whether the set contains `congestion`.
     #[must_use]
     pub const fn contains(self, congestion: Congestion) -> bool {

@@ -1,7 +1,7 @@
 //! Guards as tables, then whole clients over many sessions.
 
 mod congestion;
-mod draws;
+pub(crate) mod draws;
 mod guards;
 mod simulation;
 mod trials;

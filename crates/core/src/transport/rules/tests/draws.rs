@@ -1,21 +1,33 @@
 //! The draws by a seed, and properties that hold for any view.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{BAD, EVEN, GOOD, ago, all, explores, known, now, on, outcomes, over_cubic, policy};
-use crate::choice::{Group, Session};
+use super::{
+    BAD, EVEN, GOOD, START, ago, all, explores, known, now, on, outcomes, over_cubic, policy,
+    unknown,
+};
+use crate::choice::{Assignment, Group, Session};
 use crate::client::estimate::LossCount;
 use crate::client::udp::{Failure, FailureKind, Verdict};
-use crate::client::view::ClientView;
+use crate::client::view::{ClientView, Knowledge};
 use crate::model::tests::synthetic;
-use crate::policy::PolicyConfig;
+use crate::policy::{PolicyConfig, VersionPolicy};
 use crate::stat::Stat;
-use crate::transport::{AltSvc, Decision, decide};
-use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
+use crate::transport::{AltSvc, Decision, Treatment, decide};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::mix::mix;
 use hikyaku_units::{ByteSize, Rate, Secs};
+
+/// UDP that failed nine seconds ago.
+const BROKEN: Failure = Failure {
+    kind: FailureKind::Broken,
+    since: Secs::new(START as u32 - 9),
+    next_probe: Secs::new(u32::MAX),
+};
 
 fn share(sessions: u32, mut drawn: impl FnMut(u32) -> bool) -> f64 {
     (0..sessions).filter(|&n| drawn(n)).count() as f64 / f64::from(sessions)
@@ -49,28 +61,186 @@ fn the_hold_back_group_is_a_fixed_share_of_clients() {
 }
 
 #[test]
-fn udp_guards_hold_for_the_hold_back_group_too() {
+fn the_assignment_is_drawn_whatever_is_known() {
     let policy = PolicyConfig {
-        holdback: 1.0,
+        holdback: 0.5,
         ..PolicyConfig::default()
     };
-    let failure = Failure {
-        kind: FailureKind::Broken,
-        since: ago(9),
-        next_probe: Secs::new(u32::MAX),
+    for last in 0..=255 {
+        let client = IpAddr::from([192, 0, 2, last]);
+        let nothing = Knowledge::none(client).view(now(), &policy);
+        let much = ClientView {
+            client: nothing.client,
+            ..known(BAD)
+        };
+        let failed = ClientView {
+            udp: Verdict::Failed(BROKEN),
+            ..much
+        };
+        let want = Assignment::of(client, &policy, 7);
+        for version in [VersionPolicy::Adaptive, VersionPolicy::H2] {
+            let policy = PolicyConfig {
+                version,
+                ..policy.clone()
+            };
+            for view in [nothing, much, failed] {
+                let decision = decide(&view, &synthetic(), &policy, &all(), now(), 7);
+                assert_eq!(decision.assignment, want);
+                let in_group = decision.group == Group::HoldBack;
+                assert_eq!(in_group, want.is_held_back(), "{decision}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_hold_back_group_gets_an_ordinary_server() {
+    let with = |plain: &str, rest: &str| -> PolicyConfig {
+        serde_json::from_str(&format!(r#"{{"holdback": 1.0, "plain": {plain}{rest}}}"#)).unwrap()
     };
-    let view = ClientView {
-        udp: Verdict::Failed(failure),
+    let day = AltSvc::Advertise {
+        ma: Duration::from_secs(86_400),
+    };
+    let failed = ClientView {
+        udp: Verdict::Failed(BROKEN),
         ..known(BAD)
     };
-    assert_eq!(
-        decide(&view, &synthetic(), &policy, &all(), now(), 1).version,
-        Version::H2
+    let no_bbr = ByTransport {
+        tcp: CongestionSet::of(&[Congestion::Cubic]),
+        quic: CongestionSet::ALL,
+    };
+    use Congestion::{Bbr, Cubic};
+    // name, policy.plain, other settings, view, available, Alt-Svc, congestion control of TCP and QUIC
+    type Case<'a> = (
+        &'a str,
+        &'a str,
+        &'a str,
+        ClientView,
+        ByTransport<CongestionSet>,
+        AltSvc,
+        [Congestion; 2],
     );
-    assert_eq!(
-        decide(&known(GOOD), &synthetic(), &policy, &all(), now(), 1).version,
-        Version::H3
-    );
+    let cases: &[Case<'_>] = &[
+        ("unknown", "{}", "", unknown(), all(), day, [Cubic; 2]),
+        (
+            "better off with HTTP/2",
+            "{}",
+            "",
+            known(GOOD),
+            all(),
+            day,
+            [Cubic; 2],
+        ),
+        (
+            "UDP fails, of which an ordinary server knows nothing",
+            "{}",
+            "",
+            failed,
+            all(),
+            day,
+            [Cubic; 2],
+        ),
+        (
+            "without HTTP/3",
+            r#"{"version": "h2"}"#,
+            "",
+            known(BAD),
+            all(),
+            AltSvc::Withhold,
+            [Cubic; 2],
+        ),
+        (
+            "with BBR, which TCP lacks",
+            r#"{"congestion": "bbr"}"#,
+            "",
+            known(BAD),
+            no_bbr,
+            day,
+            [Cubic, Bbr],
+        ),
+        (
+            "all others have a floor",
+            "{}",
+            r#", "congestion": "cubic""#,
+            known(BAD),
+            all(),
+            day,
+            [Cubic; 2],
+        ),
+        (
+            "BBR is pinned for all",
+            "{}",
+            r#", "congestion": "bbr""#,
+            known(BAD),
+            all(),
+            day,
+            [Bbr; 2],
+        ),
+        (
+            "CUBIC is pinned for all",
+            r#"{"congestion": "bbr"}"#,
+            r#", "congestion": "cubic", "min_cwnd": "off""#,
+            known(BAD),
+            all(),
+            day,
+            [Cubic; 2],
+        ),
+    ];
+    for (name, plain, rest, view, available, alt_svc, congestion) in cases {
+        let policy = with(plain, rest);
+        let decision = decide(view, &synthetic(), &policy, available, now(), 1);
+        assert_eq!(decision.alt_svc, *alt_svc, "{name}");
+        let got = [decision.congestion.tcp, decision.congestion.quic];
+        assert_eq!(got.map(|choice| choice.congestion), *congestion, "{name}");
+        assert_eq!(
+            (decision.group, decision.probability),
+            (Group::HoldBack, 1.0),
+            "{name}"
+        );
+    }
+}
+
+/// The same is known of many clients and sessions. Each treatment then comes as often as its probability
+/// says.
+#[test]
+fn a_probability_is_the_share_of_sessions() {
+    let policy = PolicyConfig {
+        holdback: 0.1,
+        exploration: 0.02,
+        ..PolicyConfig::default()
+    };
+    let tried = ClientView {
+        outcome: over_cubic(Stat::default(), outcomes(0.0, 9.0)),
+        ..known(EVEN)
+    };
+    let policed = ClientView {
+        udp: Verdict::Failed(BROKEN),
+        ..known(BAD)
+    };
+    for view in [unknown(), known(GOOD), known(BAD), tried, policed] {
+        let (mut seen, drawn) = (HashMap::new(), 20_000u32);
+        for n in 0..drawn {
+            let view = ClientView {
+                client: mix(n.into()),
+                session: Session(n),
+                ..view
+            };
+            let decision = decide(&view, &synthetic(), &policy, &all(), now(), 1);
+            let treatment = Treatment::of(&decision);
+            let (number, probability) = seen.entry(treatment).or_insert((0u32, 0.0));
+            *number += 1;
+            *probability = decision.probability;
+        }
+        let total: f64 = seen.values().map(|(_, probability)| probability).sum();
+        assert!((total - 1.0).abs() < 1e-9, "{seen:?}");
+        for (number, probability) in seen.values() {
+            let (share, sd) = (
+                f64::from(*number) / f64::from(drawn),
+                (probability * (1.0 - probability) / f64::from(drawn)).sqrt(),
+            );
+            assert!((share - probability).abs() < 4.0 * sd + 1e-9, "{seen:?}");
+        }
+    }
 }
 
 #[test]
@@ -150,7 +320,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    pub(super) fn views()(
+    pub(crate) fn views()(
         numbers: (u64, u32, u64, u64, u64),
         samples in 0.0f32..100.0,
         known: (bool, bool, bool, bool),

@@ -13,7 +13,7 @@ use crate::model::Model;
 use crate::model::tests::synthetic;
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::transport::{Decision, decide};
-use hikyaku_units::arm::{Arm, Congestion, Version};
+use hikyaku_units::arm::{Arm, Version};
 use hikyaku_units::mix::{draw, mix};
 use hikyaku_units::{LossRate, Rate, Timestamp};
 
@@ -97,9 +97,11 @@ impl World {
         );
         self.observe(Observation::Decided(decision.decided()));
         let version = self.applied(&decision, network);
+        let transport = version.transport();
+        let arm = Arm::over(transport, decision.congestion.get(transport).congestion);
         for _ in 0..5 {
             self.now = self.now.saturating_add(Duration::from_secs(2));
-            self.response(version, network);
+            self.response(arm, network);
         }
         decision
     }
@@ -118,7 +120,8 @@ impl World {
         Version::H2
     }
 
-    fn response(&mut self, version: Version, network: &Network) {
+    fn response(&mut self, arm: Arm, network: &Network) {
+        let version = arm.version;
         let h3 = version == Version::H3;
         let mbps = if h3 {
             network.udp_mbps.min(self.mbps)
@@ -129,7 +132,7 @@ impl World {
         let noisy_loss = network.loss * (1.0 + 0.3 * self.normal()).max(0.0);
         self.observe(Observation::Path(TransportSample {
             version,
-            congestion: Congestion::Cubic,
+            congestion: arm.congestion,
             packets_sent,
             packets_lost: (f64::from(packets_sent) * noisy_loss).round() as u32,
             min_rtt: Duration::from_millis(10),
@@ -137,7 +140,6 @@ impl World {
             delivery_rate: Some(Rate::from_mbps(mbps)),
             app_limited: false,
         }));
-        let arm = Arm::new(version, Congestion::Cubic);
         let (rtt, rate) = (Duration::from_millis(10), Rate::from_mbps(mbps));
         let loss = LossRate::from_fraction(network.loss);
         let predicted = self
@@ -377,5 +379,51 @@ fn blocked_udp_is_advertised_ever_less() {
         Some(&Version::H3),
         "{}",
         back[59].reason
+    );
+}
+
+/// Sessions of unlike clients with the default settings. Trials come mostly in the first ones, and `explore`
+/// in drawn ones alone.
+#[test]
+fn explore_is_the_drawn_share_of_sessions() {
+    const SESSIONS: usize = 30;
+    let fast = Network {
+        factor: [1.0, 0.7],
+        ..EVEN
+    };
+    let networks = [GOOD, BAD, EVEN, fast];
+    let (mut explored, mut all_sessions) = (0, 0.0);
+    let mut trials = [0; SESSIONS];
+    for (client, network) in (0..).zip(networks.iter().cycle().take(100)) {
+        let mut world = World::new(client);
+        let policy = PolicyConfig {
+            holdback: 0.0,
+            ..PolicyConfig::default()
+        };
+        world
+            .table
+            .reconfigure(&Arc::new(policy.clone()), &world.model);
+        world.policy = policy;
+        for (at, decision) in world.sessions(network, SESSIONS).iter().enumerate() {
+            let reasons =
+                [decision.congestion.tcp, decision.congestion.quic].map(|c| c.reason.code());
+            let is = |code| decision.reason.code() == code || reasons.contains(&code);
+            assert_eq!(decision.group == Group::Explore, is("explore"));
+            assert_eq!(decision.group == Group::Trial, is("trial"));
+            explored += u32::from(decision.group == Group::Explore);
+            trials[at] += u32::from(decision.group == Group::Trial);
+            all_sessions += 1.0;
+        }
+    }
+    let (share, most) = (f64::from(explored) / all_sessions, 0.02_f64);
+    let sd = (most * (1.0 - most) / all_sessions).sqrt();
+    assert!(share < most + 3.0 * sd, "{explored} of {all_sessions}");
+    assert!(explored > 0);
+    let tried =
+        |sessions: &[u32]| f64::from(sessions.iter().sum::<u32>()) / (100 * sessions.len()) as f64;
+    let [first, later] = [tried(&trials[..8]), tried(&trials[8..])];
+    assert!(
+        first > 2.0 * later,
+        "{first} of the first eight, then {later}: {trials:?}"
     );
 }

@@ -97,7 +97,7 @@ fn a_doubtful_arm_is_tried() {
         let decision = decide(view, &synthetic(), &policy, &all(), now(), 1);
         let tried = (decision.reason.code() == "trial").then_some(decision.version);
         assert_eq!(tried, *want, "{name}: {}", decision.reason);
-        assert_eq!(decision.group == Group::Explore, want.is_some(), "{name}");
+        assert_eq!(decision.group == Group::Trial, want.is_some(), "{name}");
     }
     let never = PolicyConfig {
         trials: 0,
@@ -111,5 +111,5 @@ fn a_doubtful_arm_is_tried() {
         now(),
         1,
     );
-    assert_ne!(decision.group, Group::Explore, "{}", decision.reason);
+    assert!(!decision.group.is_experiment(), "{}", decision.reason);
 }
