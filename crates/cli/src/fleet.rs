@@ -10,6 +10,7 @@ use hikyaku_edge::{FleetEntry, FleetMember, FleetStatus};
 use http::Method;
 
 use crate::admin::{Demand, ServerArgs, ask_server};
+use crate::table::table;
 
 /// The time limit of the admin API.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -132,24 +133,6 @@ fn shared(entry: &FleetEntry, now: u64) -> [String; SHARED.len()] {
         format!("in {}", since(now, entry.until)),
         if entry.stored { "yes" } else { "not yet" }.to_owned(),
     ]
-}
-
-/// Rows below a head, in columns.
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned))
-        .chain(rows)
-        .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
 }
 
 /// A time in its largest unit.

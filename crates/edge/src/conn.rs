@@ -4,6 +4,7 @@ mod asked;
 mod choice;
 mod entry;
 mod follower;
+mod gain;
 mod renewal;
 mod route;
 
@@ -52,6 +53,8 @@ pub(crate) struct Opening {
     pub(crate) memory: Memory,
     /// Whether the client has shown that it receives at its address.
     pub(crate) validated: bool,
+    /// From its first packet here to the end of the handshake.
+    pub(crate) handshake: Duration,
 }
 
 /// One connection.
@@ -65,6 +68,8 @@ pub(crate) struct Conn {
     /// For requests' bodies.
     pub(crate) uploads: Arc<UploadWindow>,
     opened: Instant,
+    /// The time of its handshake.
+    handshake: Duration,
     choice: ArcSwap<Choice>,
     /// Something was learnt since the decision.
     learnt: AtomicBool,
@@ -149,6 +154,7 @@ impl Conn {
             ledger,
             shared,
             opened: clock::now(),
+            handshake: opening.handshake,
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
@@ -361,6 +367,7 @@ impl Conn {
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
         }
+        self.count(exchange, duration, snapshot);
         let log = shared.access_log();
         let is_logged = exchange.is_logged && log.is_on();
         if !is_logged && !shared.events.is_watched() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hikyaku_content::Hosts;
+use hikyaku_core::gain::Site;
 use hikyaku_core::policy::{PolicyConfig, PolicyError, VersionPolicy};
 
 use crate::config::{Config, ConfigError};
@@ -15,6 +16,8 @@ use crate::config::{Config, ConfigError};
 pub(crate) struct Policies {
     server: Arc<PolicyConfig>,
     sites: Hosts<Arc<PolicyConfig>>,
+    /// All sites, whether they have a policy of their own or not.
+    named: Hosts<Site>,
 }
 
 impl Policies {
@@ -25,14 +28,17 @@ impl Policies {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut policies = Self::of_server(config.policy.clone());
         for site in &config.sites {
+            let first = site.names.first().map_or("", String::as_str);
+            for name in &site.names {
+                // Wrong names are refused with the site's content.
+                let _ = policies.named.add(name, Site::named(first));
+            }
             let Some(policy) = site.policy.over(&config.policy) else {
                 continue;
             };
-            let first = site.names.first().map_or("", String::as_str);
             check(first, &policy, &config.policy)?;
             let policy = Arc::new(policy);
             for name in &site.names {
-                // Wrong names are refused with the site's content.
                 let _ = policies.sites.add(name, Arc::clone(&policy));
             }
         }
@@ -44,6 +50,7 @@ impl Policies {
         Self {
             server: Arc::new(policy),
             sites: Hosts::default(),
+            named: Hosts::default(),
         }
     }
 
@@ -55,6 +62,12 @@ impl Policies {
     /// The policy of the site that a handshake has named, if it has one of its own.
     pub(crate) fn own(&self, server_name: Option<&str>) -> Option<&Arc<PolicyConfig>> {
         self.sites.get(server_name?)
+    }
+
+    /// The site that a handshake has named; that of all other hosts where it has named none.
+    pub(crate) fn site(&self, server_name: Option<&str>) -> Site {
+        let named = server_name.and_then(|name| self.named.get(name));
+        named.copied().unwrap_or_else(|| Site::named(""))
     }
 
     /// The policy for a connection whose handshake has named this host.

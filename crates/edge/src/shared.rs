@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::fleet::Membership;
+use crate::gain::Gain;
 use crate::metrics::Metrics;
 use crate::part::{Look, Part};
 use crate::sections::Limits;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     /// This edge's part in a fleet.
     pub(crate) fleet: Arc<Membership>,
+    /// Counts of all responses, by assignment.
+    pub(crate) gain: Arc<Gain>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
     mapping: Once,
@@ -74,6 +77,7 @@ impl Shared {
         clock: Clock,
         clients: Clients,
         egress: Option<Arc<Egress>>,
+        gain: Gain,
         terms: Part<Terms>,
     ) -> Self {
         let clients = Arc::new(clients);
@@ -82,6 +86,7 @@ impl Shared {
             clock,
             clients,
             egress,
+            gain: Arc::new(gain),
             metrics: Metrics::of(terms.load().access_log.counts()),
             events: Events::default(),
             mapping: Once::new(),
@@ -120,6 +125,7 @@ impl Shared {
         let routes = self.egress.as_ref().map(|egress| egress.changes(limit));
         Changes {
             routes: routes.unwrap_or_default(),
+            gain: self.gain.changes(),
             ..self.clients.changes(limit)
         }
     }
@@ -127,6 +133,7 @@ impl Shared {
     /// Notes everything that is known as changed, for a store that has lost it.
     pub(crate) fn mark_all_changed(&self) {
         self.clients.mark_all_changed();
+        self.gain.mark_all_changed();
         if let Some(egress) = &self.egress {
             egress.mark_all_changed();
         }

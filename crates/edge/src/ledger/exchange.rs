@@ -31,6 +31,8 @@ pub(crate) struct Exchange {
     pub(crate) cache: Option<CacheOutcome>,
     /// Its number, where the operator gives it to clients or upstreams.
     pub(crate) id: Option<RequestId>,
+    /// Whether it is the connection's first.
+    pub(crate) is_first: bool,
     /// Whether the access log has it.
     pub(crate) is_logged: bool,
     /// Bytes of the response's body that went to the transport.
@@ -61,6 +63,7 @@ impl Exchange {
             reason: None,
             cache: None,
             id: None,
+            is_first: false,
             is_logged: true,
             bytes: 0,
             complete: false,
