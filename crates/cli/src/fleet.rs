@@ -90,13 +90,21 @@ fn text(status: &FleetStatus, now: u64) -> String {
         text.push('\n');
         text.push_str(&table(HEAD, status.members.iter().map(member)));
     }
-    if !status.contents.is_empty() {
+    let (days, contents): (Vec<_>, Vec<_>) =
+        status.contents.iter().partition(|entry| entry.topic == GAIN);
+    if !contents.is_empty() {
         text.push('\n');
-        let entries = status.contents.iter().map(|entry| shared(entry, now));
+        let entries = contents.into_iter().map(|entry| shared(entry, now));
         text.push_str(&table(SHARED, entries));
+    }
+    if !days.is_empty() {
+        let _ = writeln!(text, "\nand {} days of edges, for the gain", days.len());
     }
     text
 }
+
+/// The topic of samples, of which each edge has one a day.
+const GAIN: &str = "gain";
 
 const HEAD: [&str; 7] = [
     "EDGE", "POP", "VERSION", "CONFIG", "SKEW", "LAG", "HEARD OF",
@@ -189,6 +197,8 @@ mod tests {
             contents: vec![
                 entry("certificate", "a.example, b.example", 1000),
                 entry("account", "ca.example", 0),
+                entry("gain", "2026-11-28 at fra-1", 20),
+                entry("gain", "2026-11-27 at fra-1", 90_000),
             ],
             ..FleetStatus::default()
         };
@@ -204,6 +214,8 @@ gru-1   -    0.1.0    0123456789abcdef  -250 ms  0 s  2 min ago, silent
 SHARED       TITLE                 MADE        ENDS        STORE
 certificate  a.example, b.example  16 min ago  in 60 days  yes
 account      ca.example            -           in 60 days  not yet
+
+and 2 days of edges, for the gain
 ";
         assert_eq!(text(&status, NOW), expected);
     }

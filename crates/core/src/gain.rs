@@ -6,10 +6,12 @@
 
 mod calendar;
 mod codec;
+mod covariate;
 mod edges;
 mod effect;
 mod groups;
 mod interval;
+mod moments;
 mod quantile;
 mod report;
 mod response;

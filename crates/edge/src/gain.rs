@@ -30,7 +30,7 @@ const STRIPES: usize = 16;
 /// Between two writes to the store.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// For so long a report is given again.
-const FRESH: Duration = Duration::from_secs(2);
+pub(crate) const FRESH: Duration = Duration::from_secs(2);
 /// The same for metrics.
 pub(crate) const SCRAPED: Duration = Duration::from_secs(10);
 /// Questions whose reports are kept.
@@ -60,7 +60,7 @@ pub(crate) struct Gain {
     due: AtomicBool,
     reports: Mutex<Vec<Kept>>,
     /// Samples of the other edges of a fleet.
-    others: Mutex<Edges>,
+    others: Mutex<Heard>,
 }
 
 /// The present day of some clients.
@@ -89,6 +89,9 @@ struct Kept {
     made: Instant,
     report: Arc<Report>,
 }
+
+/// Encoded samples of other edges, by edge and day.
+pub(crate) type Heard = BTreeMap<(String, Day), Vec<u8>>;
 
 /// A change for the store: a day with its sample, or `None` where it has become too old.
 pub(crate) type DayChange = (Day, Option<Arc<[u8]>>);
@@ -188,13 +191,9 @@ impl Gain {
         own.map(|(day, (bytes, _))| (*day, Arc::clone(bytes))).collect()
     }
 
-    /// Takes the samples of another edge of the fleet.
-    pub(crate) fn hear(&self, edge: &str, day: Day, encoded: &[u8]) -> bool {
-        let Ok(sample) = Sample::decode(encoded) else {
-            return false;
-        };
-        self.others.lock().put(edge, day, sample);
-        true
+    /// Takes the samples of the other edges of the fleet, in place of those before.
+    pub(crate) fn hear(&self, others: Heard) {
+        *self.others.lock() = others;
     }
 
     /// The report on the time since `since`, which is at most `max_age` old.
@@ -240,10 +239,9 @@ impl Gain {
                 all.merge(&sample, REPORTED);
             }
         }
-        let others = self.others.lock();
+        let others = self.others(first);
         all.merge(&others.merged(first, REPORTED), REPORTED);
         let edges = 1 + others.count(first);
-        drop(others);
         for (site, name) in &terms.sites {
             all.name(*site, name);
         }
@@ -255,6 +253,21 @@ impl Gain {
             edges,
         };
         report(&all, &question, &|address| terms.countries.of(address))
+    }
+
+    /// The samples of other edges from `day` on, as far as they can be read.
+    fn others(&self, day: Day) -> Edges {
+        let mut edges = Edges::default();
+        for ((edge, of), encoded) in &*self.others.lock() {
+            if *of < day {
+                continue;
+            }
+            match Sample::decode(encoded) {
+                Ok(sample) => edges.put(edge, *of, sample),
+                Err(error) => tracing::debug!("a day of another edge's gain: {error}"),
+            }
+        }
+        edges
     }
 
     /// Brings the days up to date with the stripes.
@@ -286,7 +299,6 @@ impl Gain {
         }
         let first = today.earlier(days_of(terms.config.keep));
         days.forget_before(first);
-        self.others.lock().forget_before(first);
     }
 
     fn stripe(&self, subject: &Subject) -> &Mutex<Stripe> {
@@ -333,5 +345,7 @@ fn of_stripe(clients: usize) -> usize {
     even + 4 * even.isqrt()
 }
 
+#[cfg(test)]
+pub(crate) mod fakes;
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::access_log::AccessLogError;
 use crate::admin::{self, Admin, AdminError, Demand, Demands};
 use crate::config::{Config, ConfigError};
-use crate::fleet::{FleetPeers, Joining, rotate_together, share_drains};
+use crate::fleet::{FleetPeers, Joining, rotate_together, share_drains, share_gain};
 use crate::gain::CountriesError;
 use crate::handover::{HandoverError, Origin, Predecessor};
 use crate::listen::{ListenError, PlainListener};
@@ -259,6 +259,12 @@ impl Server {
             let (fleet, board) = (Arc::clone(fleet), Arc::clone(board));
             services.spawn(share_drains(egress, fleet, board, end.clone()));
         }
+        services.spawn(share_gain(
+            Arc::clone(&self.shared.gain),
+            Arc::clone(&self.shared.fleet),
+            Arc::clone(&self.secrets.board),
+            end.clone(),
+        ));
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
         let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
         let certificates = self.in_force.part(|all| &all.certificates);

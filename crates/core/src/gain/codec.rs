@@ -41,6 +41,18 @@ impl Sample {
         bytes
     }
 
+    /// A smaller sample as at most `max` bytes; that of the larger group becomes smaller first.
+    #[must_use]
+    pub fn encode_within(&self, max: usize) -> Vec<u8> {
+        let mut bytes = self.encode();
+        let mut sample = self.clone();
+        while bytes.len() > max && sample.groups.iter().any(|group| !group.clients.is_empty()) {
+            sample.shrink(bytes.len(), max);
+            bytes = sample.encode();
+        }
+        bytes
+    }
+
     /// Reads a sample.
     ///
     /// # Errors

@@ -3,47 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::MIN_CLIENTS;
+use super::covariate::{Cell, Change, changed, changes};
 use super::interval::half_width;
+use super::moments::Moments;
 use super::report::Ratio;
-use super::subject::Assignment;
+use super::subject::{Assignment, Network};
 use super::units::Unit;
-
-/// Number, mean and squared deviations of clients.
-///
-/// West: "Updating mean and variance estimates: an improved method", CACM 22(9), 1979.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moments {
-    pub(super) n: f64,
-    mean: f64,
-    deviations: f64,
-}
-
-impl Moments {
-    pub(super) fn add(&mut self, value: f64) {
-        self.n += 1.0;
-        let from_old = value - self.mean;
-        self.mean += from_old / self.n;
-        self.deviations += from_old * (value - self.mean);
-    }
-
-    /// Takes out a value that was added.
-    #[cfg(test)]
-    pub(super) fn remove(&mut self, value: f64) {
-        if self.n <= 1.0 {
-            *self = Self::default();
-            return;
-        }
-        let from_new = value - self.mean;
-        self.n -= 1.0;
-        self.mean -= from_new / self.n;
-        self.deviations -= from_new * (value - self.mean);
-    }
-
-    /// The mean's variance, as far as the values show it; there are two at least.
-    fn variance(&self) -> f64 {
-        (self.deviations / (self.n - 1.0) / self.n).max(0.0)
-    }
-}
 
 /// An estimate of the difference of mean outcomes: hikyaku's less the hold-back group's.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +52,7 @@ pub(super) fn difference(groups: &[Moments; 2]) -> Effect {
 pub(super) fn effect(units: &[Unit]) -> Option<Effect> {
     let strata = strata(units);
     let enough = |group: usize| {
-        let n: f64 = strata.values().map(|groups| groups[group].n).sum();
+        let n: f64 = strata.values().map(|stratum| stratum.groups[group].n).sum();
         n >= MIN_CLIENTS as f64
     };
     if !(enough(0) && enough(1)) {
@@ -95,18 +60,46 @@ pub(super) fn effect(units: &[Unit]) -> Option<Effect> {
     }
     let mut of = strata.values();
     match (of.next(), of.next()) {
-        (Some(only), None) => Some(difference(only)),
+        (Some(only), None) => Some(difference(&only.groups)),
         _ => Some(stratified(units, &strata)),
     }
 }
 
-/// The clients by share, where both groups have some.
-fn strata(units: &[Unit]) -> BTreeMap<u16, [Moments; 2]> {
-    let mut strata: BTreeMap<u16, [Moments; 2]> = BTreeMap::new();
-    for unit in units {
-        strata.entry(unit.share).or_default()[unit.assignment.index()].add(unit.adjusted);
+/// Clients that were drawn with one share.
+struct Stratum {
+    /// The change of each network's outcomes.
+    changes: BTreeMap<Network, Change>,
+    /// Outcomes after the changes.
+    groups: [Moments; 2],
+}
+
+impl Stratum {
+    fn of(networks: &BTreeMap<Network, Cell>) -> Self {
+        let cells: Vec<Cell> = networks.values().copied().collect();
+        Self {
+            changes: networks.keys().copied().zip(changes(&cells)).collect(),
+            groups: changed(&cells),
+        }
     }
-    strata.retain(|_, groups| groups.iter().all(|group| group.n >= 2.0));
+
+    /// The outcome of one of its clients after the change.
+    fn outcome(&self, unit: &Unit) -> f64 {
+        self.changes.get(&unit.network).map_or(unit.adjusted, |change| {
+            change.factor * unit.adjusted + change.shifts[unit.assignment.index()]
+        })
+    }
+}
+
+/// The clients by share, where both groups have some.
+fn strata(units: &[Unit]) -> BTreeMap<u16, Stratum> {
+    let mut cells: BTreeMap<u16, BTreeMap<Network, Cell>> = BTreeMap::new();
+    for unit in units {
+        let networks = cells.entry(unit.share).or_default();
+        networks.entry(unit.network).or_default()[unit.assignment.index()].add(unit.adjusted);
+    }
+    let strata = cells.iter().map(|(&share, networks)| (share, Stratum::of(networks)));
+    let mut strata: BTreeMap<u16, Stratum> = strata.collect();
+    strata.retain(|_, stratum| stratum.groups.iter().all(|group| group.n >= 2.0));
     strata
 }
 
@@ -115,40 +108,49 @@ pub(super) fn weights(units: &[Unit]) -> BTreeMap<u16, f64> {
     weights_of(&strata(units))
 }
 
-fn weights_of(strata: &BTreeMap<u16, [Moments; 2]>) -> BTreeMap<u16, f64> {
-    let overlap = |[a, b]: &[Moments; 2]| a.n * b.n / (a.n + b.n);
+fn weights_of(strata: &BTreeMap<u16, Stratum>) -> BTreeMap<u16, f64> {
+    let overlap = |stratum: &Stratum| {
+        let [a, b] = &stratum.groups;
+        a.n * b.n / (a.n + b.n)
+    };
     let total: f64 = strata.values().map(overlap).sum();
-    let weigh = |(&share, groups)| (share, overlap(groups) / total);
+    let weigh = |(&share, stratum)| (share, overlap(stratum) / total);
     strata.iter().map(weigh).collect()
 }
 
-fn stratified(units: &[Unit], strata: &BTreeMap<u16, [Moments; 2]>) -> Effect {
+fn stratified(units: &[Unit], strata: &BTreeMap<u16, Stratum>) -> Effect {
     let weights = weights_of(strata);
-    let difference = strata.iter().map(|(share, [own, other])| {
+    let differences = strata.iter().map(|(share, stratum)| {
         let weight = weights.get(share).copied().unwrap_or_default();
+        let [own, other] = &stratum.groups;
         weight * (own.mean - other.mean)
     });
-    let difference = difference.sum();
+    let difference = differences.sum();
     let mut influences: HashMap<u64, f64> = HashMap::new();
     let (mut parts, mut counts) = ([0.0; 2], [0.0; 2]);
     for unit in units {
-        let (Some(groups), Some(weight)) = (strata.get(&unit.share), weights.get(&unit.share))
+        let (Some(stratum), Some(weight)) = (strata.get(&unit.share), weights.get(&unit.share))
         else {
             continue;
         };
         let group = unit.assignment.index();
-        let moments = &groups[group];
+        let moments = &stratum.groups[group];
         // As with the variance of a mean: the deviations are from a mean of the same values.
         let correction = (moments.n / (moments.n - 1.0)).sqrt();
-        let sign = if unit.assignment == Assignment::Hikyaku { 1.0 } else { -1.0 };
-        let influence = sign * weight * correction * (unit.adjusted - moments.mean) / moments.n;
+        let sign = match unit.assignment {
+            Assignment::Hikyaku => 1.0,
+            Assignment::HoldBack => -1.0,
+        };
+        let deviation = stratum.outcome(unit) - moments.mean;
+        let influence = sign * weight * correction * deviation / moments.n;
         *influences.entry(unit.hash).or_default() += influence;
         parts[group] += influence * influence;
         counts[group] += 1.0;
     }
+    let squares = influences.values().map(|influence| influence * influence);
     Effect {
         difference,
-        variance: influences.values().map(|influence| influence * influence).sum(),
+        variance: squares.sum(),
         freedom: freedom(parts[0], counts[0], parts[1], counts[1]),
     }
 }

@@ -150,6 +150,17 @@ impl Sample {
         (0..parts).map(part).collect()
     }
 
+    /// Makes the larger group smaller, so that `bytes` become `max` about; not below the size of the other.
+    pub(super) fn shrink(&mut self, bytes: usize, max: usize) {
+        let [a, b] = self.groups.each_ref().map(|group| group.clients.len());
+        let (larger, other) = if a >= b { (0, b) } else { (1, a) };
+        let clients = a + b;
+        // A little less than in proportion, so that the end comes soon.
+        let left = clients * max / bytes.max(1) * 15 / 16;
+        let even = other.min(left / 2);
+        self.groups[larger].trim((left - even).min(a.max(b) - 1));
+    }
+
     /// Whether there are no responses in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -208,8 +219,13 @@ impl Bottom {
                 Entry::Occupied(mut place) => place.get_mut().merge(client),
             }
         }
+        self.trim(max);
+    }
+
+    /// Keeps `max` clients at most.
+    fn trim(&mut self, max: usize) {
         if let Some(&first_out) = self.clients.keys().nth(max) {
-            self.bound = bound.min(first_out);
+            self.bound = self.bound.min(first_out);
         }
         drop(self.clients.split_off(&self.bound));
     }

@@ -1,56 +1,11 @@
-use std::net::IpAddr;
-
 use hikyaku_core::gain::Verdict;
-use hikyaku_core::policy::PolicyConfig;
-use hikyaku_units::arm::Version;
 
+use super::fakes::{DAY, count, gain, noon};
 use super::*;
-use crate::part::Whole;
-
-const DAY: Duration = Duration::from_secs(86_400);
-
-struct Settings(Arc<GainTerms>);
-
-fn gain(clock: Clock, clients: usize) -> Gain {
-    let terms = GainTerms {
-        config: GainConfig {
-            clients,
-            keep: 3 * DAY,
-            ..GainConfig::default()
-        },
-        countries: Countries::default(),
-        holdback: 0.5,
-        sites: vec![(Site::named("a.example"), "a.example".to_owned())],
-    };
-    let whole = Whole::new(Settings(Arc::new(terms)));
-    Gain::new(whole.part(|settings| &settings.0), clock)
-}
-
-fn count(gain: &Gain, clients: std::ops::Range<u32>) {
-    let policy = PolicyConfig {
-        holdback: 0.5,
-        ..PolicyConfig::default()
-    };
-    for client in clients {
-        let address = IpAddr::from((0x0a00_0000 + client).to_be_bytes());
-        let subject = Subject::of(address, &policy, 1);
-        let response = Response {
-            version: Version::H2,
-            bytes: 1000,
-            time: Duration::from_millis(100 + u64::from(client % 100)),
-            complete: true,
-        };
-        gain.count(&subject, Site::named("a.example"), &response);
-    }
-}
 
 fn responses(gain: &Gain, since: Duration) -> u64 {
     let report = gain.report(since, None, Duration::ZERO);
     report.responses.hikyaku + report.responses.hold_back
-}
-
-fn noon() -> Clock {
-    Clock::starting_at(Timestamp::from_secs(20_000 * 86_400 + 43_200))
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,23 +69,6 @@ async fn memory_is_bounded_and_clients_are_estimated() {
     assert!(report.sampled.hikyaku <= 256, "{:?}", report.sampled);
     let clients = (report.clients.hikyaku + report.clients.hold_back) as f64;
     assert!((clients / 40_000.0 - 1.0).abs() < 0.2, "{clients}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_edges_count_once() {
-    let (own, other) = (gain(noon(), 8192), gain(noon(), 8192));
-    count(&own, 0..300);
-    count(&other, 200..500);
-    for _ in 0..2 {
-        for (day, bytes) in other.own(Day(0)) {
-            assert!(own.hear("other", day, &bytes));
-        }
-        let report = own.report(USUAL, None, Duration::ZERO);
-        assert_eq!(report.responses.hikyaku + report.responses.hold_back, 600);
-        assert_eq!(report.clients.hikyaku + report.clients.hold_back, 500);
-        assert_eq!(report.edges, 2);
-    }
-    assert!(!own.hear("other", Day(0), b"nonsense"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,9 @@
 //!
 //! `cargo test -p hikyaku-core gain::tests::calibration -- --nocapture` prints the figures of docs/gain.md.
 
-use super::simulated::{HOURS, Random, Visitor};
-use crate::gain::effect::{Moments, difference};
+use super::simulated::{HOURS, NETWORKS, Random, Visitor};
+use crate::gain::covariate::{Cell, changed};
+use crate::gain::effect::difference;
 use crate::gain::interval::ALPHA;
 use crate::gain::response::MILLION;
 use crate::gain::{Assignment, MIN_CLIENTS, Ratio};
@@ -35,7 +36,7 @@ fn week(seed: u64, truth: f64) -> Week {
         }
     }
     let mut sums = vec![(0.0, 0.0); CLIENTS];
-    let mut groups = [Moments::default(); 2];
+    let mut networks = [Cell::default(); NETWORKS];
     let mut week = Week::default();
     for (hour, clients) in hours.iter().enumerate() {
         for &client in clients {
@@ -45,7 +46,7 @@ fn week(seed: u64, truth: f64) -> Week {
                 Assignment::HoldBack => 1.0,
             };
             let response = visitor.response(random, factor);
-            let group = &mut groups[visitor.assignment.index()];
+            let group = &mut networks[visitor.network][visitor.assignment.index()];
             if *n > 0.0 {
                 group.remove(*sum / *n);
             }
@@ -53,6 +54,7 @@ fn week(seed: u64, truth: f64) -> Week {
             *sum += response.adjusted() as f64 / MILLION;
             group.add(*sum / *n);
         }
+        let groups = changed(&networks);
         if groups.iter().all(|group| group.n >= MIN_CLIENTS as f64) {
             week.look(hour, difference(&groups).ratio(ALPHA), truth);
         }

@@ -158,6 +158,39 @@ fn the_population_is_estimated_from_a_sample() {
 }
 
 #[test]
+fn a_sample_is_made_to_fit() {
+    let mut sample = Sample::default();
+    for client in 0..3000_u64 {
+        let subject = Subject {
+            hash: mix(client),
+            assignment: Assignment::ALL[usize::from(client % 10 == 0)],
+            share: 6554,
+            network: Network::of([192, 0, 2, 7].into()),
+        };
+        let response = Response {
+            version: Version::H3,
+            bytes: 1000,
+            time: Duration::from_millis(100),
+            complete: true,
+        };
+        let at = Timestamp::from_secs(1_800_000_000);
+        sample.record(&subject, Site::named(""), &response, at, 8192);
+    }
+    let clients = |sample: &Sample| sample.groups.each_ref().map(|group| group.clients.len());
+    for (max, least) in [(64 << 10, [1500, 300]), (20_000, [250, 250]), (200, [0, 0])] {
+        let bytes = sample.encode_within(max);
+        assert!(bytes.len() <= max, "{} of {max}", bytes.len());
+        let smaller = Sample::decode(&bytes).unwrap();
+        let [own, other] = clients(&smaller);
+        assert!(own >= least[0] && other >= least[1], "{max}: {own} and {other}");
+        assert_eq!(smaller.responses(), sample.responses());
+        let population = smaller.group(Assignment::Hikyaku).population() as f64;
+        assert!(own < 100 || (population / 2700.0 - 1.0).abs() < 0.2, "{population}");
+    }
+    assert_eq!(sample.encode_within(1 << 20), sample.encode());
+}
+
+#[test]
 fn later_samples_of_an_edge_replace_former_ones() {
     let event = |n: u64| {
         let subject = Subject {

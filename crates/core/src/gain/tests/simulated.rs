@@ -9,6 +9,8 @@ use crate::gain::{Assignment, Response};
 
 /// Hours of a week.
 pub(super) const HOURS: usize = 168;
+/// Networks of clients.
+pub(super) const NETWORKS: usize = 12;
 
 /// Random numbers from a seed.
 pub(super) struct Random(pub(super) u64);
@@ -40,7 +42,7 @@ pub(super) struct Visitor {
 impl Visitor {
     /// A client that comes in some hour, most of them once, some for days again and again.
     pub(super) fn new(random: &mut Random, holdback: f64) -> Self {
-        let network = (random.unit() * 12.0) as usize;
+        let network = (random.unit() * NETWORKS as f64) as usize;
         // From 15 ms and 50 Mbit/s to 150 ms and 2 Mbit/s, and clients of a network scatter.
         let far = network as f64 / 11.0;
         let rtt_secs = 0.015 * 10_f64.powf(far) * (0.4 * random.normal()).exp();
