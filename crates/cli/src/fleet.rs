@@ -10,6 +10,7 @@ use hikyaku_edge::{FleetEntry, FleetMember, FleetStatus};
 use http::Method;
 
 use crate::admin::{Demand, ServerArgs, ask_server};
+use crate::table::table;
 
 /// The time limit of the admin API.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -89,13 +90,21 @@ fn text(status: &FleetStatus, now: u64) -> String {
         text.push('\n');
         text.push_str(&table(HEAD, status.members.iter().map(member)));
     }
-    if !status.contents.is_empty() {
+    let (days, contents): (Vec<_>, Vec<_>) =
+        status.contents.iter().partition(|entry| entry.topic == GAIN);
+    if !contents.is_empty() {
         text.push('\n');
-        let entries = status.contents.iter().map(|entry| shared(entry, now));
+        let entries = contents.into_iter().map(|entry| shared(entry, now));
         text.push_str(&table(SHARED, entries));
+    }
+    if !days.is_empty() {
+        let _ = writeln!(text, "\nand {} days of edges, for the gain", days.len());
     }
     text
 }
+
+/// The topic of samples, of which each edge has one a day.
+const GAIN: &str = "gain";
 
 const HEAD: [&str; 7] = [
     "EDGE", "POP", "VERSION", "CONFIG", "SKEW", "LAG", "HEARD OF",
@@ -132,24 +141,6 @@ fn shared(entry: &FleetEntry, now: u64) -> [String; SHARED.len()] {
         format!("in {}", since(now, entry.until)),
         if entry.stored { "yes" } else { "not yet" }.to_owned(),
     ]
-}
-
-/// Rows below a head, in columns.
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned))
-        .chain(rows)
-        .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
 }
 
 /// A time in its largest unit.
@@ -206,6 +197,8 @@ mod tests {
             contents: vec![
                 entry("certificate", "a.example, b.example", 1000),
                 entry("account", "ca.example", 0),
+                entry("gain", "2026-11-28 at fra-1", 20),
+                entry("gain", "2026-11-27 at fra-1", 90_000),
             ],
             ..FleetStatus::default()
         };
@@ -221,6 +214,8 @@ gru-1   -    0.1.0    0123456789abcdef  -250 ms  0 s  2 min ago, silent
 SHARED       TITLE                 MADE        ENDS        STORE
 certificate  a.example, b.example  16 min ago  in 60 days  yes
 account      ca.example            -           in 60 days  not yet
+
+and 2 days of edges, for the gain
 ";
         assert_eq!(text(&status, NOW), expected);
     }

@@ -9,11 +9,13 @@ mod defaults;
 mod doctor;
 mod explain;
 mod fleet;
+mod gain;
 mod hint;
 mod lab;
 mod purge;
 mod reload;
 mod serve;
+mod table;
 mod upgrade;
 mod version;
 mod what_if;
@@ -57,6 +59,8 @@ enum Command {
     Purge(purge::PurgeArgs),
     /// Show the fleet that a running server is of: its store, and its members with their versions and clocks.
     Fleet(fleet::FleetArgs),
+    /// Show how much sooner responses arrive than for clients that are held back, with intervals.
+    Gain(gain::GainArgs),
     /// Show a server's measurements of a client, its decision, and the reasons.
     Explain(explain::ExplainArgs),
     /// Estimate the load times that other settings would have given, by access logs.
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Certs(args) => certs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Purge(args) => purge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Fleet(args) => fleet::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Gain(args) => gain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::WhatIf(args) => what_if::run(&args),
         Command::Completions(args) => {

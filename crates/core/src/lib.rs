@@ -8,6 +8,7 @@ pub mod codec;
 pub mod egress;
 pub mod explain;
 pub mod fleet;
+pub mod gain;
 pub mod model;
 pub mod page;
 pub mod policy;

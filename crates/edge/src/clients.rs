@@ -19,6 +19,7 @@ use hikyaku_core::client::sample::Observation;
 use hikyaku_core::client::table::{ClientTable, Scope};
 use hikyaku_core::client::view::{ClientView, Knowledge};
 use hikyaku_core::explain::{Explanation, explain};
+use hikyaku_core::gain::{Site, Subject};
 use hikyaku_core::model::Model;
 use hikyaku_core::page::{Connections, connections};
 use hikyaku_core::policy::PolicyConfig;
@@ -145,6 +146,14 @@ impl Clients {
         let policy = rules.policies.of(server_name);
         let view = self.knowledge(client, &rules).view(now, policy);
         rules.decide(&view, policy, now)
+    }
+
+    /// The draw of a client whose handshake has named a host, and the host's site.
+    pub(crate) fn subject(&self, client: IpAddr, server_name: Option<&str>) -> (Subject, Site) {
+        let rules = self.rules.load();
+        let policies = &rules.policies;
+        let subject = Subject::of(client, policies.of(server_name), SEED);
+        (subject, policies.site(server_name))
     }
 
     /// Settings for the sender of a client's next connection over `transport`.

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::beacon::BeaconConfig;
 use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
+use crate::gain::GainConfig;
 use crate::shards::ShardsConfig;
 use hikyaku_content::{
     AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
@@ -67,6 +68,8 @@ pub struct Config {
     pub classes: Vec<ClassConfig>,
     /// The store through which edges share what they learn.
     pub fleet: FleetConfig,
+    /// What is kept of responses, to show the gain.
+    pub gain: GainConfig,
     /// The model that predictions come from.
     pub model: ModelConfig,
     /// Resources that one client, and all of them, may use.
@@ -123,6 +126,7 @@ impl Default for Config {
             egress: EgressConfig::default(),
             classes: ClassConfig::defaults(),
             fleet: FleetConfig::default(),
+            gain: GainConfig::default(),
             model: ModelConfig::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -5,6 +5,7 @@ mod choice;
 mod entry;
 mod follower;
 mod page;
+mod gain;
 mod renewal;
 mod route;
 
@@ -55,6 +56,8 @@ pub(crate) struct Opening {
     pub(crate) memory: Memory,
     /// Whether the client has shown that it receives at its address.
     pub(crate) validated: bool,
+    /// From its first packet here to the end of the handshake.
+    pub(crate) handshake: Duration,
 }
 
 /// One connection.
@@ -68,6 +71,8 @@ pub(crate) struct Conn {
     /// For requests' bodies.
     pub(crate) uploads: Arc<UploadWindow>,
     opened: Instant,
+    /// The time of its handshake.
+    handshake: Duration,
     choice: ArcSwap<Choice>,
     /// Something was learnt since the decision.
     learnt: AtomicBool,
@@ -154,6 +159,7 @@ impl Conn {
             ledger,
             shared,
             opened: clock::now(),
+            handshake: opening.handshake,
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
@@ -381,6 +387,7 @@ impl Conn {
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
         }
+        self.count(exchange, duration, snapshot);
         let log = shared.access_log();
         let is_logged = exchange.is_logged && log.is_on();
         if !is_logged && !shared.events.is_watched() {

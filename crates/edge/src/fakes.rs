@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::conn::{Conn, Opening};
 use crate::egress::Egress;
 use crate::events::Event;
+use crate::gain::{Countries, Gain, GainConfig, GainTerms};
 use crate::ledger::Ticket;
 use crate::mptcp::Mptcp;
 use crate::part::{Part, Whole};
@@ -173,7 +174,15 @@ impl Server {
         let clients = clients_by(&rules, true);
         let terms = Terms::new(policy, &limits, None, Arc::new(log), behind, true);
         let terms = in_force(terms);
-        let shared = Arc::new(Shared::new(clock(), clients, egress, part(&terms)));
+        let gain = in_force(GainTerms {
+            config: GainConfig::default(),
+            countries: Countries::default(),
+            holdback: policy.holdback,
+            sites: Vec::new(),
+        });
+        let gain = Gain::new(part(&gain), clock());
+        let shared = Shared::new(clock(), clients, egress, gain, part(&terms));
+        let shared = Arc::new(shared);
         let service = in_force(service(&root, limits, timeouts));
         let controls = Arc::new(Controls::plain());
         let site = Site::new(Arc::clone(&shared), controls, part(&service), 443);
@@ -252,6 +261,7 @@ impl Server {
             mptcp: Mptcp::None,
             memory,
             validated,
+            handshake: Duration::ZERO,
         }
     }
 

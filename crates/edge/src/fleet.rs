@@ -5,6 +5,7 @@
 //! any other for later ones.
 
 mod drains;
+mod gain;
 mod host;
 mod peers;
 mod reading;
@@ -27,6 +28,7 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::egress::Egress;
 pub(crate) use drains::share_drains;
+pub(crate) use gain::share_gain;
 use hikyaku_content::Caches;
 use host::Host;
 pub(crate) use peers::FleetPeers;
@@ -214,7 +216,7 @@ fn want(joining: &Joining<'_>) {
     let shares = is_sealed && config.share_certificates;
     for topic in Topic::ALL {
         let wanted = match topic {
-            Topic::Tickets | Topic::Drain => is_sealed.then_some(WantedContents::All),
+            Topic::Tickets | Topic::Drain | Topic::Gain => is_sealed.then_some(WantedContents::All),
             Topic::Certificate => {
                 shares.then(|| WantedContents::Named(joining.certificates.clone()))
             }

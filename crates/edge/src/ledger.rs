@@ -88,11 +88,12 @@ impl Ledger {
 
     /// Opens an exchange.
     pub(crate) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Ticket {
-        let exchange = Exchange::of(request);
+        let mut exchange = Exchange::of(request);
         let mut state = self.state.lock();
         state.idle_since = None;
         state.load.in_flight += 1;
         state.load.waiting += 1;
+        exchange.is_first = state.requests == 0;
         state.requests += 1;
         if state.load.in_flight == 1 {
             state.opened.get_or_insert(exchange.started);

@@ -19,6 +19,7 @@ mod experiments;
 #[cfg(test)]
 mod fakes;
 mod fleet;
+mod gain;
 mod handover;
 mod ledger;
 mod limits;
@@ -58,6 +59,7 @@ pub use behind::{
 };
 pub use config::{Config, ConfigError};
 pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
+pub use gain::{CountriesError, GainConfig};
 pub use handover::{HandoverError, Origin, Reporter, Successor, SuccessorEvent, UpgradeError};
 pub use hikyaku_fleet::{
     Entry as FleetEntry, FleetConfig, Member as FleetMember, Status as FleetStatus, StoreUrl,

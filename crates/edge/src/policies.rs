@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hikyaku_content::Hosts;
+use hikyaku_core::gain::Site;
 use hikyaku_core::policy::{PolicyConfig, PolicyError, VersionPolicy};
 
 use crate::config::{Config, ConfigError};
@@ -19,6 +20,8 @@ pub(crate) struct Policies {
     strictest: Option<Arc<PolicyConfig>>,
     /// A policy that decides beside the server's, and never acts.
     shadow: Option<Arc<PolicyConfig>>,
+    /// All sites, whether they have a policy of their own or not.
+    named: Hosts<Site>,
 }
 
 impl Policies {
@@ -34,10 +37,14 @@ impl Policies {
             policies.shadow = Some(Arc::new(shadow));
         }
         for site in &config.sites {
+            let first = site.names.first().map_or("", String::as_str);
+            for name in &site.names {
+                // Wrong names are refused with the site's content.
+                let _ = policies.named.add(name, Site::named(first));
+            }
             let Some(policy) = site.policy.over(&config.policy) else {
                 continue;
             };
-            let first = site.names.first().map_or("", String::as_str);
             check(first, &policy, &config.policy)?;
             let policy = Arc::new(policy);
             let most = policies.strictest.as_ref().unwrap_or(&policies.server);
@@ -45,7 +52,6 @@ impl Policies {
                 policies.strictest = Some(Arc::clone(&policy));
             }
             for name in &site.names {
-                // Wrong names are refused with the site's content.
                 let _ = policies.sites.add(name, Arc::clone(&policy));
             }
         }
@@ -59,6 +65,7 @@ impl Policies {
             sites: Hosts::default(),
             strictest: None,
             shadow: None,
+            named: Hosts::default(),
         }
     }
 
@@ -80,6 +87,12 @@ impl Policies {
     /// The policy of the site that a handshake has named, if it has one of its own.
     pub(crate) fn own(&self, server_name: Option<&str>) -> Option<&Arc<PolicyConfig>> {
         self.sites.get(server_name?)
+    }
+
+    /// The site that a handshake has named; that of all other hosts where it has named none.
+    pub(crate) fn site(&self, server_name: Option<&str>) -> Site {
+        let named = server_name.and_then(|name| self.named.get(name));
+        named.copied().unwrap_or_else(|| Site::named(""))
     }
 
     /// The policy for a connection whose handshake has named this host.

@@ -26,7 +26,8 @@ use tokio_util::task::TaskTracker;
 use crate::access_log::AccessLogError;
 use crate::admin::{self, Admin, AdminError, Demand, Demands};
 use crate::config::{Config, ConfigError};
-use crate::fleet::{FleetPeers, Joining, rotate_together, share_drains};
+use crate::fleet::{FleetPeers, Joining, rotate_together, share_drains, share_gain};
+use crate::gain::CountriesError;
 use crate::handover::{HandoverError, Origin, Predecessor};
 use crate::listen::{ListenError, PlainListener};
 use crate::marked::Former;
@@ -89,6 +90,8 @@ pub enum ServerError {
         #[source]
         source: io::Error,
     },
+    #[error(transparent)]
+    Countries(#[from] CountriesError),
     #[error("preparing the shards")]
     Shards(#[from] ShardsError),
     #[error(transparent)]
@@ -180,7 +183,9 @@ impl Server {
         let listeners = &sockets.listeners;
         let (in_force, kept) = (known.in_force, known.kept);
         let terms = in_force.part(|all| &all.terms);
-        let shared = Arc::new(Shared::new(known.clock, known.clients, known.egress, terms));
+        let (clients, egress) = (known.clients, known.egress);
+        let shared = Shared::new(known.clock, clients, egress, known.gain, terms);
+        let shared = Arc::new(shared);
         let service = in_force.part(|all| &all.service);
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
         let served = addresses.first().map_or(443, SocketAddr::port);
@@ -255,6 +260,12 @@ impl Server {
             let (fleet, board) = (Arc::clone(fleet), Arc::clone(board));
             services.spawn(share_drains(egress, fleet, board, end.clone()));
         }
+        services.spawn(share_gain(
+            Arc::clone(&self.shared.gain),
+            Arc::clone(&self.shared.fleet),
+            Arc::clone(&self.secrets.board),
+            end.clone(),
+        ));
         services.spawn(secrets::rotate_in_time(secrets, end.clone()));
         let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.kept.provider));
         let certificates = self.in_force.part(|all| &all.certificates);

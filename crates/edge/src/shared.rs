@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::fleet::Membership;
+use crate::gain::Gain;
 use crate::metrics::Metrics;
 use crate::part::{Look, Part};
 use crate::sections::Limits;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     /// This edge's part in a fleet.
     pub(crate) fleet: Arc<Membership>,
+    /// Counts of all responses, by assignment.
+    pub(crate) gain: Arc<Gain>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
     /// Takes the reports of browsers.
@@ -77,6 +80,7 @@ impl Shared {
         clock: Clock,
         clients: Clients,
         egress: Option<Arc<Egress>>,
+        gain: Gain,
         terms: Part<Terms>,
     ) -> Self {
         let clients = Arc::new(clients);
@@ -89,6 +93,7 @@ impl Shared {
             clients,
             egress,
             metrics,
+            gain: Arc::new(gain),
             events: Events::default(),
             mapping: Once::new(),
             terms,
@@ -126,6 +131,7 @@ impl Shared {
         let routes = self.egress.as_ref().map(|egress| egress.changes(limit));
         Changes {
             routes: routes.unwrap_or_default(),
+            gain: self.gain.changes(),
             ..self.clients.changes(limit)
         }
     }
@@ -133,6 +139,7 @@ impl Shared {
     /// Notes everything that is known as changed, for a store that has lost it.
     pub(crate) fn mark_all_changed(&self) {
         self.clients.mark_all_changed();
+        self.gain.mark_all_changed();
         if let Some(egress) = &self.egress {
             egress.mark_all_changed();
         }

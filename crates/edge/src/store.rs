@@ -10,6 +10,7 @@ mod writer;
 use std::fmt::{self, Display};
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 
 use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::EgressKey;
+use hikyaku_core::gain::Day;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
@@ -31,6 +33,8 @@ const FILE: &str = "clients.redb";
 const CLIENTS: Table = TableDefinition::new("clients-1");
 /// Text of a [`EgressKey`] to an encoded record.
 const ROUTES: Table = TableDefinition::new("routes-1");
+/// Number of a [`Day`] to an encoded sample of its clients.
+const GAIN: Table = TableDefinition::new("gain-1");
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -175,6 +179,14 @@ impl Store {
         self.read(ROUTES, each)
     }
 
+    /// Reads the days of the gain into `each`, as [`Store::load`] does for clients.
+    pub(crate) fn load_gain(
+        &self,
+        mut each: impl FnMut(Day, &[u8]) -> bool,
+    ) -> Result<(usize, usize), redb::Error> {
+        self.read(GAIN, |day, encoded| each(Day(day), encoded))
+    }
+
     fn read<K: FromStr>(
         &self,
         table: Table,
@@ -235,16 +247,19 @@ impl Store {
             transaction.delete_table(ROUTES)?;
         }
         put(&transaction, ROUTES, &changes.routes.records)?;
+        let days = changes.gain.iter();
+        let days: Vec<_> = days.map(|(day, bytes)| (day.0, bytes.clone())).collect();
+        put(&transaction, GAIN, &days)?;
         transaction.commit()?;
         Ok(())
     }
 }
 
 /// Puts or removes records.
-fn put<K: Display>(
+fn put<K: Display, V: Deref<Target = [u8]>>(
     transaction: &WriteTransaction,
     table: Table,
-    records: &[(K, Option<Box<[u8]>>)],
+    records: &[(K, Option<V>)],
 ) -> Result<(), redb::Error> {
     let mut table = transaction.open_table(table)?;
     for (key, value) in records {
@@ -273,7 +288,7 @@ fn open_and_check(path: &Path) -> Result<Database, redb::Error> {
         tracing::warn!("{} was repaired after a crash", path.display());
     }
     let transaction = database.begin_read()?;
-    for table in [CLIENTS, ROUTES] {
+    for table in [CLIENTS, ROUTES, GAIN] {
         match transaction.open_table(table) {
             Ok(_) | Err(TableError::TableDoesNotExist(_)) => {}
             Err(error) => return Err(error.into()),

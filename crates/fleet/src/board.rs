@@ -40,16 +40,19 @@ pub enum Topic {
     Challenge,
     /// Egress routes that an edge drains, by the edge's name.
     Drain,
+    /// Samples of an edge's clients, by edge and day.
+    Gain,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Tickets,
         Self::Account,
         Self::Certificate,
         Self::Challenge,
         Self::Drain,
+        Self::Gain,
     ];
 
     /// Its word in keys of the store and in metrics.
@@ -60,6 +63,7 @@ impl Topic {
             Self::Certificate => "certificate",
             Self::Challenge => "challenge",
             Self::Drain => "drain",
+            Self::Gain => "gain",
         }
     }
 }

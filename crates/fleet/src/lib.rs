@@ -33,6 +33,7 @@ pub use key::Key;
 pub use lease::Lease;
 pub use member::Member;
 pub use reader::Missed;
+pub use seal::MAX_CONTENT;
 pub use shared::Host;
 pub use status::{Counts, Status};
 pub use store_url::{ParseStoreUrlError, StoreUrl};

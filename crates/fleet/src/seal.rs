@@ -13,7 +13,7 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use crate::board::Content;
 
 /// Longest content, in bytes.
-pub(crate) const MAX_CONTENT: usize = 64 * 1024;
+pub const MAX_CONTENT: usize = 64 * 1024;
 /// Longest title, in bytes.
 pub(crate) const MAX_TITLE: usize = 512;
 /// Longest sealed value, in bytes.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod drains;
+mod gain;
 mod outages;
 mod sharing;
 

@@ -2,6 +2,7 @@
 
 mod demand;
 mod forget;
+mod gain;
 mod guard;
 mod listener;
 mod purge;
@@ -21,6 +22,7 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
+use crate::gain::{SCRAPED, USUAL};
 use crate::limits::Connections;
 use crate::live::LiveConnections;
 use crate::metrics::{self, Gauges};
@@ -118,6 +120,13 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
             })
             .await
         }
+        (&Method::GET, "/v1/gain") => {
+            let query = query.map(str::to_owned);
+            apart(admin, move |admin| {
+                gain::gain(query.as_deref(), &admin.shared.gain)
+            })
+            .await
+        }
         (&Method::GET, "/v1/certificates") => json(&certificates(admin)),
         (&Method::GET, "/v1/fleet") => fleet(&admin.shared),
         (&Method::GET, "/v1/events") => events(&admin.shared),
@@ -135,7 +144,7 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
         (
             _,
             "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/networks"
-            | "/v1/certificates" | "/v1/fleet" | "/v1/events" | "/v1/qlog",
+            | "/v1/certificates" | "/v1/fleet" | "/v1/gain" | "/v1/events" | "/v1/qlog",
         ) => not_allowed("GET"),
         (_, "/v1/cache/purge" | "/v1/forget" | "/v1/reload" | "/v1/upgrade") => not_allowed("POST"),
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
@@ -203,6 +212,10 @@ fn exposition(admin: &Admin) -> Response<Body> {
     metrics::register_ocsp(&mut registry, admin.stapler.counts(), &certificates(admin));
     metrics::register_upstreams(&mut registry, &admin.upstreams.statuses());
     metrics::register_caches(&mut registry, &admin.caches.statuses());
+    metrics::register_gain(
+        &mut registry,
+        &shared.gain.report(USUAL, None, SCRAPED),
+    );
     if let Some(fleet) = shared.fleet.status() {
         metrics::register_fleet(&mut registry, &fleet);
     }

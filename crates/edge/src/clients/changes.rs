@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::RouteChanges;
 
+use crate::gain::DayChange;
+
 /// Changes for the store: first everything forgotten and of the cleared stripes goes, then each
 /// record is put or removed.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ pub(crate) struct Changes {
     pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
     /// Of egress routes.
     pub(crate) routes: RouteChanges,
+    /// Days of the gain.
+    pub(crate) gain: Vec<DayChange>,
 }
 
 impl Changes {
@@ -24,5 +28,6 @@ impl Changes {
             && self.cleared.is_empty()
             && self.records.is_empty()
             && self.routes.is_empty()
+            && self.gain.is_empty()
     }
 }

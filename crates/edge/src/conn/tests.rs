@@ -267,6 +267,7 @@ async fn responses_are_held_to_the_largest_rate_where_the_kernel_does_not() {
         mptcp: Mptcp::None,
         memory: admission.memory(1 << 20, &Limits::default()),
         validated: true,
+        handshake: Duration::ZERO,
     };
     let conn = Conn::open(Arc::clone(&server.shared), opening);
     assert_eq!(conn.pacing().unwrap().1, Rate::from_mbps(5));

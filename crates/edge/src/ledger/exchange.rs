@@ -35,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) id: Option<RequestId>,
     /// What a browser saw of a page, where this is its report.
     pub(crate) page: Option<Arc<Seen>>,
+    /// Whether it is the connection's first.
+    pub(crate) is_first: bool,
     /// Whether the access log has it.
     pub(crate) is_logged: bool,
     /// Bytes of the response's body that went to the transport.
@@ -66,6 +68,7 @@ impl Exchange {
             cache: None,
             id: None,
             page: None,
+            is_first: false,
             is_logged: true,
             bytes: 0,
             complete: false,

@@ -9,7 +9,9 @@ use crate::tls::{Certificate, Certificates, Source};
 use hikyaku_acme::{State, Status};
 use hikyaku_content::{CacheOutcome, CacheStatus, UpstreamStatus};
 use hikyaku_core::egress::Route;
+use hikyaku_core::gain::{Question, Report, Sample, report};
 use hikyaku_fleet::Status as FleetStatus;
+use hikyaku_units::Timestamp;
 
 /// Names, labels, types and help texts of all metrics in the order of their lines, without values.
 fn exposed() -> String {
@@ -70,6 +72,7 @@ fn exposed() -> String {
     };
     register_caches(&mut registry, &[cache]);
     register_fleet(&mut registry, &FleetStatus::default());
+    register_gain(&mut registry, &gain());
     egress.register(&mut registry);
     metrics.register_failovers(&mut registry);
     let text = encode(&registry).unwrap();
@@ -83,6 +86,19 @@ fn exposed() -> String {
     // Labels come in any order.
     lines.sort_unstable();
     lines.join("\n") + "\n"
+}
+
+/// A report without a client.
+fn gain() -> Report {
+    let now = Timestamp::from_secs(0);
+    let question = Question {
+        since: now,
+        until: now,
+        by: None,
+        holdback: 0.0,
+        edges: 1,
+    };
+    report(&Sample::default(), &question, &|_| None)
 }
 
 #[test]

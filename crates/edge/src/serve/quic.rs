@@ -24,6 +24,7 @@ pub(crate) use self::handshakes::Handshakes;
 use self::handshakes::UnderWay;
 use super::carrier::Carrier;
 use super::{Answerer, Service, Site, h3};
+use crate::clock;
 use crate::conn::{Conn, Opening};
 use crate::limits::Admission;
 use crate::live::{LiveConnection, Place};
@@ -101,6 +102,7 @@ impl QuicListener {
         mut under_way: UnderWay,
         admission: Admission,
     ) -> Option<Opened> {
+        let came = clock::now();
         let begun = self.begin(incoming).await?;
         let established = match establish(begun.connecting, &self.site.service_full()).await {
             Ok(established) => established,
@@ -141,6 +143,7 @@ impl QuicListener {
             mptcp: Mptcp::None,
             memory: admission.memory(SEND_WINDOW, &self.site.service().limits),
             validated,
+            handshake: clock::since(came),
         };
         let conn = Conn::open(Arc::clone(&self.site.shared), opening);
         let quic = established.quic;

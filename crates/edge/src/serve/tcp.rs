@@ -180,6 +180,7 @@ impl Connection {
             congestion,
             mptcp,
             early,
+            handshake,
         } = begun;
         let held = match peer.version {
             Version::H2 => {
@@ -199,6 +200,7 @@ impl Connection {
             mptcp,
             memory,
             validated: true,
+            handshake,
         };
         let shared = Arc::clone(&site.shared);
         let conn = match through {

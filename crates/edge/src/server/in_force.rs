@@ -15,6 +15,7 @@ use crate::beacon::Beacons;
 use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
 use crate::connection_ids::QuicKeys;
 use crate::egress::{self, Classes};
+use crate::gain::{Countries, GainTerms};
 use crate::policies::Policies;
 use crate::serve::cleartext::Cleartext;
 use crate::serve::{QuicConfig, Service};
@@ -24,6 +25,7 @@ use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Certificates, Resumption};
 use crate::{admin, clients};
 use hikyaku_content::{Caches, Content, Directories, SiteConfig, Upstreams};
+use hikyaku_core::gain::Site;
 use hikyaku_core::policy::VersionPolicy;
 
 /// Parts that outlive a reload, and that settings are made with.
@@ -45,6 +47,7 @@ pub(super) struct InForce {
     pub(super) config: Config,
     pub(super) clients: Arc<clients::Rules>,
     pub(super) egress: Arc<egress::Rules>,
+    pub(super) gain: Arc<GainTerms>,
     pub(super) terms: Arc<Terms>,
     pub(super) service: Arc<Service>,
     pub(super) certificates: Arc<Certificates>,
@@ -103,6 +106,7 @@ impl InForce {
                 config.behind.hides_clients(),
             )),
             egress: Arc::new(egress),
+            gain: Arc::new(gain_terms(&config)?),
             terms: Arc::new(Terms::new(
                 policy,
                 limits,
@@ -127,6 +131,18 @@ fn beacons(config: &Config) -> Beacons {
     let sites = config.sites.iter();
     let sites = sites.map(|site| (&site.names[..], &site.beacon));
     Beacons::new(&config.beacon, sites)
+}
+
+/// The settings of the gain, with its database of countries.
+fn gain_terms(config: &Config) -> Result<GainTerms, ServerError> {
+    let own = config.sites.iter().filter_map(|site| site.policy.holdback);
+    let names = config.sites.iter().filter_map(|site| site.names.first());
+    Ok(GainTerms {
+        config: config.gain.clone(),
+        countries: Countries::open(config.gain.countries.as_deref())?,
+        holdback: own.fold(config.policy.holdback, f64::max),
+        sites: names.map(|name| (Site::named(name), name.clone())).collect(),
+    })
 }
 
 /// The certificates of all sites, with the answers to authorities where there are any.

@@ -12,6 +12,7 @@ use crate::causes::chain;
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::egress::Egress;
+use crate::gain::Gain;
 use crate::listen::probe_congestion;
 use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
@@ -154,18 +155,19 @@ pub(super) fn load_store(
     opened: &Result<Store, StoreError>,
     clients: &Clients,
     egress: Option<&Egress>,
+    gain: &Gain,
 ) {
     match opened {
-        Ok(store) => load(store, clients, egress),
+        Ok(store) => load(store, clients, egress, gain),
         Err(_) => {
             if let Some(store) = Store::open_read_only(dir) {
-                load(&store, clients, egress);
+                load(&store, clients, egress, gain);
             }
         }
     }
 }
 
-fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
+fn load(store: &Store, clients: &Clients, egress: Option<&Egress>, gain: &Gain) {
     let loaded = store.load(|key, encoded| clients.insert(key, encoded));
     log_loaded(store, "clients and prefixes", loaded);
     if let Some(egress) = egress {
@@ -176,6 +178,8 @@ fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
             loaded,
         );
     }
+    let loaded = store.load_gain(|day, encoded| gain.insert(day, encoded));
+    log_loaded(store, "days of the gain", loaded);
 }
 
 /// Logs how many records were of use, and how many not.

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection_ids::{QuicKeys, new_steering};
 use crate::egress::Egress;
+use crate::gain::Gain;
 use crate::handover::{Pool, Predecessor, Role};
 use crate::listen::{ListenError, Listener, PlainListener};
 use crate::part::Whole;
@@ -29,6 +30,7 @@ pub(super) struct Known {
     pub(super) in_force: Whole<InForce>,
     pub(super) clients: Clients,
     pub(super) egress: Option<Arc<Egress>>,
+    pub(super) gain: Gain,
     /// `None` without one; the error may pass.
     pub(super) store: Option<Result<Store, StoreError>>,
 }
@@ -66,7 +68,7 @@ impl Known {
         set_floor(&kept.controls, &in_force.config.policy);
         let in_force = Whole::new(in_force);
         let clock = Clock::start();
-        let (clients, egress) = memory(&in_force, store.as_ref(), clock);
+        let (clients, egress, gain) = memory(&in_force, store.as_ref(), clock);
         Ok(Self {
             clock,
             kept,
@@ -74,17 +76,18 @@ impl Known {
             in_force,
             clients,
             egress,
+            gain,
             store,
         })
     }
 }
 
-/// The knowledge of clients and of their routes, with the records of the store.
+/// The knowledge of clients and of their routes, and the counts of responses, with the records of the store.
 fn memory(
     in_force: &Whole<InForce>,
     store: Option<&Result<Store, StoreError>>,
     clock: Clock,
-) -> (Clients, Option<Arc<Egress>>) {
+) -> (Clients, Option<Arc<Egress>>, Gain) {
     let now = in_force.load();
     let config = &now.config;
     let (max, journal) = (config.limits.clients, store.is_some());
@@ -92,10 +95,11 @@ fn memory(
     let clients = Clients::new(rules, max, journal, clock);
     let rules = in_force.part(|all| &all.egress);
     let egress = Egress::new(&config.egress, config.mptcp, rules, journal, clock);
+    let gain = Gain::new(in_force.part(|all| &all.gain), clock);
     if let (Some(dir), Some(store)) = (&config.state.dir, store) {
-        load_store(dir, store, &clients, egress.as_deref());
+        load_store(dir, store, &clients, egress.as_deref(), &gain);
     }
-    (clients, egress)
+    (clients, egress, gain)
 }
 
 /// The sockets that are listened on.

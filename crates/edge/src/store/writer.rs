@@ -83,6 +83,9 @@ impl Writer {
         {
             return;
         }
+        if now {
+            self.shared.gain.hurry();
+        }
         match self.try_write() {
             Ok(()) => self.succeeded(),
             Err(why) => self.failed(why),

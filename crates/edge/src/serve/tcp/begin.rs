@@ -79,6 +79,8 @@ pub(super) struct Begun {
     pub(super) mptcp: Mptcp,
     /// For the client of [`Accepted::remote`].
     pub(super) early: Early,
+    /// The time of its handshake; none in the clear.
+    pub(super) handshake: Duration,
 }
 
 /// Prepares the socket, and lets the client begin.
@@ -95,6 +97,7 @@ async fn meet_socket(
     let socket = Socket::new(stream, remote.ip(), controls, accepted.listens)?;
     let mut congestion = socket.set_congestion(early.choice.tcp_control());
     let io = MeteredIo(Arc::clone(&socket));
+    let is_tls = accepted.tls.is_some();
     let (stream, peer) = match accepted.tls {
         Some(tls) => {
             let client = ends.remote.ip();
@@ -135,6 +138,11 @@ async fn meet_socket(
         congestion: congestion.unwrap_or(Congestion::Cubic),
         mptcp,
         early,
+        handshake: match is_tls {
+            true => clock::since(begun),
+            // A client without TLS begins when it wants to.
+            false => Duration::ZERO,
+        },
     })
 }
 

@@ -1,0 +1,6 @@
+//! Tests of samples and of reports.
+
+mod calibration;
+mod compared;
+mod merged;
+mod simulated;

@@ -1,0 +1,46 @@
+//! What the gain counts of an exchange.
+
+use std::time::Duration;
+
+use hikyaku_units::arm::Transport;
+
+use super::Conn;
+use crate::behind::Through;
+use crate::gain::Counted;
+use crate::ledger::Exchange;
+use crate::transport::Snapshot;
+
+impl Conn {
+    /// Counts an exchange that took `duration`, for its client's group.
+    pub(super) fn count(&self, exchange: &Exchange, duration: Duration, snapshot: &Snapshot) {
+        let counted = Counted {
+            version: self.peer.version,
+            method: &exchange.method,
+            status: exchange.status,
+            bytes: exchange.bytes,
+            complete: exchange.complete,
+            duration,
+            handshake: match exchange.is_first {
+                true => self.beginning(snapshot),
+                false => Duration::ZERO,
+            },
+        };
+        let Some(response) = counted.response() else {
+            return;
+        };
+        let client = exchange.client.unwrap_or(self.peer.remote);
+        let clients = &self.shared.clients;
+        let (subject, site) = clients.subject(client.ip(), self.server_name());
+        self.shared.gain.count(&subject, site, &response);
+    }
+
+    /// The time that the client has waited for the connection. The server sees nothing of TCP's own handshake,
+    /// which takes a round trip (RFC 9293 §3.5). That of a proxy's connection is not the client's.
+    fn beginning(&self, snapshot: &Snapshot) -> Duration {
+        match (self.through, self.transport()) {
+            (Through::Proxy, _) => Duration::ZERO,
+            (Through::Nothing, Transport::Tcp) => self.handshake + snapshot.min_rtt,
+            (Through::Nothing | Through::Balancer(_), _) => self.handshake,
+        }
+    }
+}
