@@ -6,6 +6,7 @@ mod certs;
 mod check;
 mod completions;
 mod defaults;
+mod demo;
 mod doctor;
 mod explain;
 mod fleet;
@@ -58,6 +59,9 @@ enum Command {
     Fleet(fleet::FleetArgs),
     /// Show a server's measurements of a client, its decision, and the reasons.
     Explain(explain::ExplainArgs),
+    /// Show the product: clients on unlike emulated networks load a page, and the dashboard shows who gets
+    /// what and what it gains. Ends by Ctrl-C.
+    Demo(demo::DemoArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(completions::CompletionsArgs),
 }
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Purge(args) => purge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Fleet(args) => fleet::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => {
             completions::print(&args, Args::command(), &mut io::stdout().lock())
                 .map(|()| ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ mod compare;
 mod congestion;
 mod correct;
 mod lease;
+mod plane;
 mod reason;
 mod rules;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hikyaku_units::arm::{Arm, ByTransport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use crate::choice::{Gain, Group, Session, Visit};
@@ -19,6 +20,7 @@ use crate::client::sample::Decided;
 use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionGain, CongestionReason};
+pub use plane::{Plane, gains};
 pub use reason::{UdpBar, UdpFailure, VersionReason, VersionReasonCode};
 pub use rules::decide;
 
@@ -49,6 +51,24 @@ impl Decision {
         self.corrected.as_ref()?.load(arm)
     }
 
+    /// The arm of a connection over the decided version.
+    #[must_use]
+    pub const fn arm(&self) -> Arm {
+        let transport = self.version.transport();
+        Arm::over(transport, self.congestion.get(transport).congestion)
+    }
+
+    /// The share of the load time by [`ORDINARY`] that the decided arm is expected to save, on a path of this
+    /// round-trip time; negative where it takes longer. `None` where that can't be said.
+    #[must_use]
+    pub fn saves(&self, min_rtt: Duration) -> Option<f32> {
+        let [decided, ordinary] = [self.arm(), ORDINARY].map(|arm| {
+            let load = self.load(arm)?;
+            Some(visit_time(arm, load.time, min_rtt))
+        });
+        Some(saved(decided?, ordinary?))
+    }
+
     /// The session, as the choice of a route has to know it.
     #[must_use]
     pub fn visit(&self) -> Visit {
@@ -72,6 +92,22 @@ impl Decision {
             session: self.session,
         }
     }
+}
+
+/// The arm of an ordinary server's clients: it advertises HTTP/3 to all, and has CUBIC.
+pub const ORDINARY: Arm = Arm::new(Version::H3, Congestion::Cubic);
+
+/// A response's load time with the round trip that TCP's handshake takes longer than QUIC's.
+pub(crate) fn visit_time(arm: Arm, load: Duration, min_rtt: Duration) -> Duration {
+    match arm.version.transport() {
+        Transport::Tcp => load.saturating_add(min_rtt),
+        Transport::Quic => load,
+    }
+}
+
+/// The share of `ordinary` by which `time` is shorter; `ordinary` is above 0.
+pub(crate) fn saved(time: Duration, ordinary: Duration) -> f32 {
+    1.0 - time.as_secs_f32() / ordinary.as_secs_f32().max(1e-9)
 }
 
 /// The statement about HTTP/3 in `Alt-Svc` (RFC 7838).

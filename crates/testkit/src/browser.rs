@@ -35,6 +35,8 @@ pub struct Browser {
     pub origin: String,
     /// The protocol and the group of the key exchange of each response, once `Network.enable` was sent.
     pub key_exchanges: BTreeSet<[String; 2]>,
+    /// Errors on the console, once [`Browser::watch_problems`] was called.
+    pub problems: Vec<String>,
 }
 
 impl Browser {
@@ -53,6 +55,7 @@ impl Browser {
             messages: 0,
             origin: format!("https://a.test:{port}"),
             key_exchanges: BTreeSet::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -74,6 +77,7 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
             }
+            self.problems.extend(problem(&answer));
             if answer["method"] == "Network.responseReceived" {
                 let response = &answer["params"]["response"];
                 let group = &response["securityDetails"]["keyExchangeGroup"];
@@ -81,6 +85,13 @@ impl Browser {
                     .map(|text| text.as_str().unwrap_or_default().to_owned());
                 self.key_exchanges.insert(seen);
             }
+        }
+    }
+
+    /// Has errors on the console of the page be noted from now on.
+    pub async fn watch_problems(&mut self) {
+        for domain in ["Runtime.enable", "Log.enable"] {
+            self.command(domain, json!({})).await;
         }
     }
 
@@ -104,6 +115,19 @@ impl Browser {
             "{expression}: {result}"
         );
         result["result"]["value"].clone()
+    }
+}
+
+/// An error on the console: an exception, a message of a script, or one of the browser.
+fn problem(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => Some(params["exceptionDetails"].to_string()),
+        "Runtime.consoleAPICalled" if params["type"] == "error" => Some(params["args"].to_string()),
+        "Log.entryAdded" if params["entry"]["level"] == "error" => {
+            Some(params["entry"].to_string())
+        }
+        _ => None,
     }
 }
 
