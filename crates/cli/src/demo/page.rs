@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Sizes of its images in kB.
-const IMAGES: [usize; 12] = [8, 12, 16, 20, 24, 32, 40, 48, 60, 80, 110, 150];
+const IMAGES: [usize; 12] = [30, 40, 60, 80, 100, 120, 150, 180, 220, 260, 320, 400];
 
 /// Makes a page with images, which cannot be compressed, in a new directory below `parent`.
 pub(super) fn make(parent: &Path) -> io::Result<PathBuf> {

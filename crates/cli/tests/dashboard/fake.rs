@@ -182,8 +182,8 @@ fn series() -> Value {
 
 /// A number from 0 to 1 that looks like chance.
 fn chance(number: usize, stream: usize) -> f64 {
-    let mixed = (number * 7919 + stream * 104_729 + 13) % 10_007;
-    mixed as f64 / 10_007.0
+    let mixed = (number as f64 * 12.9898 + stream as f64 * 78.233).sin() * 43_758.545_3;
+    mixed - mixed.floor()
 }
 
 fn map() -> Value {
@@ -200,7 +200,7 @@ fn map() -> Value {
             _ => "normal",
         };
         json!({
-            "min_rtt_us": rtt as u64, "loss": loss, "version": if group == "udp" { "h2" } else { version },
+            "key": format!("dot_{number}"), "min_rtt_us": rtt as u64, "loss": loss, "version": if group == "udp" { "h2" } else { version },
             "group": group, "clients": 1 + (1000.0 * chance(number, 5).powi(4)) as u32,
             "address": format!("198.51.{}.{}", number / 200, number % 200 + 1), "saves": 0.3 * a,
         })

@@ -20,11 +20,11 @@ impl Explanation {
             (Group::Udp, _) => format!("{gets}: {}.", self.about_udp()),
             (Group::Explore, Some(expected)) => {
                 format!(
-                    "{gets} in this session, to learn: {}.",
+                    "{gets} in this session, as an experiment: {}.",
                     self.compared(&expected)
                 )
             }
-            (Group::Explore, None) => format!("{gets} in this session, to learn."),
+            (Group::Explore, None) => format!("{gets} in this session, as an experiment."),
             (Group::Plain | Group::Normal, Some(expected)) => {
                 format!("{gets}: {}.", self.compared(&expected))
             }

@@ -36,28 +36,38 @@ pub fn gains(
 ) -> Vec<Vec<Option<f32>>> {
     let candidates = policy.candidates(available);
     let nobody = Knowledge::none(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let unknown = nobody.view(Timestamp::from_secs(0), policy);
-    let gain = |min_rtt: Duration, loss: LossRate| {
-        let exactly = Some(LossBounds {
-            mean: loss,
-            low: loss,
-            high: loss,
-        });
-        let view = ClientView {
-            min_rtt: Some(min_rtt),
-            loss: [exactly; 2],
-            rate: Some(plane.rate),
-            size: Some(plane.size),
-            ..unknown
-        };
-        let compared = compare(&view, model, policy, &candidates).ok()?;
-        Some(compared.comparison.h3_gain.expected())
-    };
-    let row = |min_rtt: &Duration| {
-        let columns = plane.losses.iter();
-        columns.map(|loss| gain(*min_rtt, *loss)).collect()
-    };
-    plane.min_rtts.iter().map(row).collect()
+    let mut view = nobody.view(Timestamp::from_secs(0), policy);
+    view.rate = Some(plane.rate);
+    view.size = Some(plane.size);
+    let mut rows = Vec::with_capacity(plane.min_rtts.len());
+    for min_rtt in plane.min_rtts {
+        view.min_rtt = Some(*min_rtt);
+        let mut row = Vec::with_capacity(plane.losses.len());
+        for loss in plane.losses {
+            view.loss = [Some(exactly(*loss)); 2];
+            row.push(gain(&view, model, policy, &candidates));
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn gain(
+    view: &ClientView,
+    model: &Model,
+    policy: &PolicyConfig,
+    candidates: &ByTransport<CongestionSet>,
+) -> Option<f32> {
+    let compared = compare(view, model, policy, candidates).ok()?;
+    Some(compared.comparison.h3_gain.expected())
+}
+
+const fn exactly(loss: LossRate) -> LossBounds {
+    LossBounds {
+        mean: loss,
+        low: loss,
+        high: loss,
+    }
 }
 
 #[cfg(test)]

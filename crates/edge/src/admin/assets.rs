@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_files_are_small_and_name_each_other() {
         let total: usize = ASSETS.iter().map(|(_, asset)| asset.content.len()).sum();
-        assert!(total < 80_000, "{total} bytes");
+        assert!(total < 80 * 1024, "{total} bytes");
         let page = find("/").unwrap().content;
         for (path, asset) in ASSETS.iter().skip(1) {
             assert!(

@@ -49,6 +49,8 @@ struct Map {
 /// Clients of like paths that get the same.
 #[derive(Debug, Serialize)]
 struct Dot {
+    /// The same as long as there is the dot.
+    key: String,
     /// Geometric mean.
     min_rtt_us: u64,
     /// Mean share of lost packets.
@@ -154,9 +156,10 @@ fn add(places: &mut HashMap<Place, Sums>, known: &Known, seen: &Seen) -> bool {
 
 /// The dots of the most clients.
 fn dots(places: HashMap<Place, Sums>) -> Vec<Dot> {
-    let dot = |((_, _, version, group), sums): (Place, Sums)| {
+    let dot = |((column, row, version, group), sums): (Place, Sums)| {
         let clients = f64::from(sums.clients);
         Dot {
+            key: format!("{}_{group}_{column}_{row}", version.name()),
             min_rtt_us: ((sums.ln_rtt / clients).exp() * 1e6) as u64,
             loss: sums.loss / clients,
             version: version.name(),

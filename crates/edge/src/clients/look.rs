@@ -10,7 +10,7 @@ use hikyaku_core::transport::{Decision, Plane, gains};
 use hikyaku_units::arm::Version;
 
 use super::pins::Pin;
-use super::{Clients, Known, STRIPES};
+use super::{Clients, Known};
 
 /// A client as the decision for it sees it.
 #[derive(Debug)]

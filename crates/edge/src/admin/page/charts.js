@@ -117,7 +117,7 @@ export function ratioBar(host, ratio, { large, name }) {
 
 // Bars from p10 to p90 with the median, on a logarithmic axis of ratios around 1.
 export function ranges(host, rows, name) {
-  const [width, row, left] = [640, 30, 150];
+  const [width, row, left] = [640, 32, 190];
   const height = rows.length * row + 30;
   const ends = [0.25, 4];
   const x = (value) => {

@@ -93,10 +93,7 @@ function nearest(from, [dx, dy]) {
 function show(map) {
   drawPlane(map.plane);
   const was = active?.key;
-  dots = map.dots.map((dot) => ({
-    ...dot, x: x(dot.min_rtt_us), y: y(dot.loss),
-    key: [dot.version, dot.group, Math.floor(Math.log10(dot.min_rtt_us) * 16), Math.floor(Math.log10(Math.max(dot.loss, 1e-4)) * 16)].join(" "),
-  }));
+  dots = map.dots.map((dot) => ({ ...dot, x: x(dot.min_rtt_us), y: y(dot.loss) }));
   active = dots.find(({ key }) => key === was) ?? null;
   draw();
   const { plane } = map;
@@ -132,7 +129,7 @@ function describe(dot) {
 
 function draw() {
   const make = (dot) => {
-    const node = svg("path", { role: "option", id: `dot-${dot.key.replaceAll(" ", "-")}` }, svg("title"));
+    const node = svg("path", { role: "option", id: `dot-${dot.key}` }, svg("title"));
     node.addEventListener("click", () => {
       active = dots.find(({ key }) => key === dot.key) ?? null;
       if (active) choose(active.address);
@@ -147,7 +144,7 @@ function draw() {
     node.setAttribute("aria-selected", String(dot.address === chosen));
     fill(node.firstChild, describe(dot));
   });
-  if (active) layer.setAttribute("aria-activedescendant", `dot-${active.key.replaceAll(" ", "-")}`);
+  if (active) layer.setAttribute("aria-activedescendant", `dot-${active.key}`);
   else layer.removeAttribute("aria-activedescendant");
 }
 

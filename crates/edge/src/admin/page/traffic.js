@@ -10,7 +10,7 @@ const VERSIONS = ["h1", "h2", "h3"];
 export function start() {
   const host = $("charts");
   const perSecond = (value) => (value === null || value === undefined ? "–" : `${digits(value)}/s`);
-  const cores = (value) => (value === null || value === undefined ? "–" : `${digits(value)} cores`);
+  const cores = (value) => (value === null || value === undefined ? "–" : digits(value));
   const time = (value) => micros(value ?? null);
   const charts = {
     requests: lines(host, "Requests", perSecond),
@@ -18,7 +18,7 @@ export function start() {
     errors: lines(host, "Errors", perSecond),
     p50: lines(host, "Median response time", time),
     p95: lines(host, "p95 of the response time", time),
-    cpu: lines(host, "CPU", cores),
+    cpu: lines(host, "CPU cores in use", cores),
   };
   poll($("traffic"), 5000, async () => {
     const { points } = await json("/v1/series");
