@@ -146,7 +146,7 @@ function showArms({ arms, decision, path }) {
       }))), element("tbody")));
   }
   table(host.querySelector("tbody"), times, ({ arm }) => arm, [
-    { c: "narrow", parts: ({ arm }) => [[arm.slice(0, 2), NAMES[arm.slice(0, 2)]], ` ${CONTROLS[arm.slice(3)] ?? arm.slice(3)}`] },
+    { c: "narrow", parts: ({ arm }) => [[arm.slice(0, 2), NAMES[arm.slice(0, 2)]], ` ${(CONTROLS[arm.slice(3)] ?? arm.slice(3)).replace(" and a ", " + ")}`] },
     { c: "number", parts: ({ time, sd }) => [seconds(time), ["faint", ` ±${share(sd)}`]] },
     { c: "", draw: (cell, { arm, time, sd }) => drawArm(cell, arm, time / longest, sd) },
     { c: "narrow", parts: ({ arm }) => [["strong", arm === chosen ? "gets this" : ""], ["faint", arm === ORDINARY ? " ordinary" : ""]] },

@@ -193,7 +193,8 @@ function crossing(corners) {
     const t = a.gain / (a.gain - b.gain);
     points.push(`${(a.x + t * (b.x - a.x)).toFixed(1)} ${(a.y + t * (b.y - a.y)).toFixed(1)}`);
   });
-  return points.length === 2 ? `M${points[0]}L${points[1]}` : "";
+  // At a saddle there are four.
+  return points.map((point, place) => `${place % 2 ? "L" : "M"}${point}`).join("");
 }
 
 function legend() {

@@ -48,12 +48,13 @@ async function showCertificates() {
   const rows = reports.flatMap((report, place) => (report.certificates ?? []).map((one) => ({ ...report, one, key: `${place} ${one.key}` })));
   $("certificates").hidden = !rows.length;
   const left = ({ one }) => one.not_after - Date.now() / 1000;
+  const isLate = (row) => row.source !== "self-signed" && left(row) < SOON;
   table($("certificate-rows"), rows, ({ key }) => key, [
     { c: "", parts: ({ names, site }) => (names?.length ? names.join(", ") : site ?? "") },
     { c: "narrow", parts: ({ source }) => source },
     { c: "narrow", parts: ({ one }) => one.key },
     { c: "narrow", parts: ({ one }) => one.issuer },
-    { c: "narrow", parts: (row) => [[left(row) < SOON ? "bad" : "", `${day(row.one.not_after)}, ${left(row) > 0 ? `in ${span(left(row))}` : "ended"}`]] },
+    { c: "narrow", parts: (row) => [[isLate(row) ? "bad" : "", `${day(row.one.not_after)}, ${left(row) > 0 ? `in ${span(left(row))}` : "ended"}`]] },
     { c: "wide", parts: ({ acme, one }) => [
       acme?.state ?? "", ["bad", acme?.error ? ` ${acme.error}` : ""],
       ["faint", one.ocsp && one.ocsp.state !== "none" ? ` OCSP ${one.ocsp.state}` : ""]] },
@@ -82,9 +83,10 @@ function showFleet(fleet) {
 
 async function showModel() {
   const model = await json("/v1/model");
-  fill($("model-text"), `${model.description} ${model.arms.length
-    ? `Below: measured by predicted load time, of ${count(model.clients)} clients; the middle four fifths of them, and the median.`
-    : "No client has an outcome to compare it with yet."}`);
+  fill($("model-about"), model.description);
+  fill($("model-text"), model.arms.length
+    ? `Measured by predicted load time, of ${count(model.clients)} clients: the middle four fifths of them, and the median.`
+    : "No client has an outcome to compare the model with yet.");
   const rows = model.arms.map(({ arm, clients, responses, p10, p50, p90 }) => ({
     label: `${NAMES[arm.slice(0, 2)]} ${CONTROLS[arm.slice(3)] ?? ""}`, c: arm.slice(0, 2), p10, p50, p90,
     note: `${count(clients)} clients, ${count(responses)} responses`,
