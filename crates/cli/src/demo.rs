@@ -123,7 +123,7 @@ fn show(
     report::write(address, out)
 }
 
-/// What the user may do where links cannot be emulated.
+/// Adds the user's other ways where links cannot be emulated.
 fn without_links(error: LinkError) -> anyhow::Error {
     anyhow::Error::new(error).context(
         "emulating the networks of the demo (without them, `hikyaku lab sim` shows the choices in simulation, and \

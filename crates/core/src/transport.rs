@@ -58,8 +58,8 @@ impl Decision {
         Arm::over(transport, self.congestion.get(transport).congestion)
     }
 
-    /// The share of the load time by [`ORDINARY`] that the decided arm is expected to save, on a path of this
-    /// round-trip time; negative where it takes longer. `None` where that can't be said.
+    /// The share of the load time by [`ORDINARY`] that the decided arm is expected to save. It is negative
+    /// where that arm takes longer, and `None` where that can't be said. `min_rtt` is the path's.
     #[must_use]
     pub fn saves(&self, min_rtt: Duration) -> Option<f32> {
         let [decided, ordinary] = [self.arm(), ORDINARY].map(|arm| {

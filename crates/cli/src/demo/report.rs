@@ -1,4 +1,4 @@
-//! What the server says of its clients, every now and then.
+//! The server's words on its clients, every now and then.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Clients of a network that are looked at, to find one that is not held back.
 const TRIED: u8 = 40;
 
-/// Writes what a client of each network gets, and what all gain.
+/// Writes the choice for a client of each network, and the gain of all.
 pub(super) fn write(admin: SocketAddr, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out)?;
     for (index, network) in NETWORKS.iter().enumerate() {

@@ -38,7 +38,7 @@ struct Load {
     http: HashMap<String, u64>,
 }
 
-/// Has all clients visit, until the process ends. Returns what is new about them, in lines.
+/// Has all clients visit, until the process ends. Returns the news of them, in lines.
 pub(super) fn start(
     network: &Arc<Network>,
     count: u8,

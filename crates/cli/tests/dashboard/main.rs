@@ -460,8 +460,23 @@ fn pictures() {
                 "clip": { "x": 0, "y": 0, "width": width, "height": height, "scale": 1 },
             });
             let picture = browser.command("Page.captureScreenshot", params).await;
-            let text = picture["data"].as_str().unwrap();
-            std::fs::write(directory.join(format!("dashboard-{name}.png.b64")), text).unwrap();
+            let picture = decode(picture["data"].as_str().unwrap());
+            std::fs::write(directory.join(format!("dashboard-{name}.png")), picture).unwrap();
         }
     });
+}
+
+/// Reads Base64 (RFC 4648 §4).
+fn decode(text: &str) -> Vec<u8> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.chars().filter_map(|digit| DIGITS.find(digit)) {
+        bits = bits << 6 | digit as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
 }

@@ -1,4 +1,4 @@
-//! The one sentence that comes first: what a client gets, and what that saves.
+//! The one sentence that comes first: the choice for a client, and its saving.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_units::human;
 
 impl Explanation {
-    /// What the client gets and what that saves, compared with an ordinary server, in one sentence.
+    /// Says in one sentence what the client gets, and what that saves compared with an ordinary server.
     #[must_use]
     pub fn sentence(&self) -> String {
         let gets = format!("Gets {}", self.decided());

@@ -108,7 +108,7 @@ impl FromStr for Sort {
 }
 
 impl Sort {
-    /// The figure to sort by; what has none comes last, in either direction.
+    /// The figure to sort by; clients without one come last, in either direction.
     fn figure(self, known: &Known, seen: &Seen) -> Option<f64> {
         match self {
             Self::Seen => known.last_seen.map(|seen| seen.as_micros() as f64),

@@ -59,8 +59,8 @@ pub fn end(signal: Signal) {
     sys::die_of(signal);
 }
 
-/// Removes what this process made in the kernel, with all processes inside, and its temporary directories: for a
-/// process that is about to end while its threads still use them.
+/// Removes everything that this process made in the kernel, with all processes inside, and its temporary
+/// directories. For a process that is about to end while its threads still use them.
 pub fn clean_up() {
     // `lab clean` finds the remains.
     let _ = owner::abandon();
