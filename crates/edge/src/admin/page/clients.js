@@ -12,6 +12,7 @@ const FACES = { hold_back: " held back", explore: " experiment", udp: " UDP fail
 let address = null;
 let history = [];
 let watched = null;
+const said = {};
 let onChosen = () => {};
 let refresh = () => {};
 
@@ -102,6 +103,10 @@ async function showClient() {
   if (asked !== address) return;
   fill($("client-sentence"), ["strong", `${client.address} `], client.sentence);
   $("client-body").hidden = false;
+  // Said once, and again when the version changes: the figures move with each response.
+  const key = `${client.address} ${client.decision.version}`;
+  if (said.key !== key) fill($("client-said"), `${client.address} ${client.sentence}`);
+  said.key = key;
   fill($("client-pinned"), client.pinned ? `pinned to ${NAMES[client.pinned.version]} for ${span(client.pinned.for_s)} more` : "");
   $("unpin").hidden = !client.pinned;
   showArms(client);
@@ -221,16 +226,16 @@ function showHistory() {
 
 // --- pin and forget
 
-function said(text, isBad) {
+function report(text, isBad) {
   fill($("client-pinned"), [isBad ? "bad" : "", text]);
 }
 
 async function act(dialog, work) {
   dialog.close();
   try {
-    said(await work());
+    report(await work());
   } catch (error) {
-    said(error.message, true);
+    report(error.message, true);
   }
   setTimeout(refresh, 1500);
 }

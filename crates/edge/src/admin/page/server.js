@@ -16,7 +16,8 @@ export function start() {
 
 export async function showStatus() {
   const status = await json("/v1/status");
-  fill($("headline"), `${status.version}, up for ${span(status.uptime_s)}`);
+  fill($("headline"), `version ${status.version}`);
+  fill($("uptime"), `up for ${span(status.uptime_s)}`);
   const perVersion = (counts) => Object.entries(counts).flatMap(([name, number]) => [version(name), ` ${count(number)}   `]);
   define($("facts"), [
     ["Serves", status.serves],
