@@ -38,7 +38,8 @@ function tally(entries) {
 
 function entriesOfRound() {
   const entries = performance.getEntriesByType("resource");
-  const here = entries.filter((e) => e.name.startsWith(location.origin) && e.startTime >= roundStart);
+  const isPart = (e) => e.name.startsWith(location.origin) && e.initiatorType !== "fetch";
+  const here = entries.filter((e) => isPart(e) && e.startTime >= roundStart);
   const navigation = round === 1 ? performance.getEntriesByType("navigation") : [];
   return [...navigation, ...here].sort((a, b) => a.startTime - b.startTime);
 }
@@ -99,12 +100,44 @@ function showBadges(entries) {
   }
 }
 
+// What the browser used, in words: of the whole round.
+function used(entries) {
+  const counts = tally(entries).filter(([protocol]) => protocol !== "cached");
+  if (counts.length === 0) return "This browser had all of it in its cache.";
+  if (counts.length === 1) return `This browser used ${NAMES[counts[0][0]]} for all of it.`;
+  const parts = counts.map(([protocol, count]) => `${NAMES[protocol]} for ${count}`);
+  return `This browser used ${parts.join(" and ")} of the requests, since it changed on the way.`;
+}
+
+// What the next load will come over, by the offer of the server (Alt-Svc, RFC 7838).
+function next(altSvc, now) {
+  const offer = /h3="[^"]*"(?:.*?ma=(\d+))?/.exec(altSvc ?? "");
+  if (offer && now === "h3") return "The server goes on offering HTTP/3, so the next load comes over it, too.";
+  if (offer) {
+    const time = Number(offer[1] ?? 86400);
+    const long = time >= 7200 ? `${Math.round(time / 3600)} hours` : time >= 120 ? `${Math.round(time / 60)} minutes` : `${time} s`;
+    return `The server offers HTTP/3 for ${long}. A browser that trusts the certificate connects over it in the ` +
+      "background, and its next load may come over HTTP/3; one that does not stays on what it has.";
+  }
+  const why = now === "h3" ? "The server asks the browser to leave HTTP/3" : "The server offers no HTTP/3 to you now";
+  return `${why}: the next load comes over HTTP/2.`;
+}
+
+async function showNext(entries) {
+  const place = document.getElementById("next");
+  const [protocol] = tally(entries).find(([name]) => name !== "cached") ?? ["h2"];
+  place.textContent = used(entries);
+  const answer = await fetch(location.href, { method: "HEAD", cache: "no-store" }).catch(() => null);
+  if (answer) place.textContent += ` ${next(answer.headers.get("alt-svc"), protocol)}`;
+}
+
 function show() {
   const entries = entriesOfRound();
   if (entries.length === 0) return;
   showRound(entries);
   showWaterfall(entries);
   showBadges(entries);
+  showNext(entries);
 }
 
 // Fetches all images anew; the query keeps them from coming out of the browser's cache.

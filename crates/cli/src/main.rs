@@ -6,6 +6,7 @@ mod certs;
 mod check;
 mod completions;
 mod defaults;
+mod demo;
 mod doctor;
 mod explain;
 mod fleet;
@@ -65,6 +66,9 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Estimate the load times that other settings would have given, by access logs.
     WhatIf(what_if::WhatIfArgs),
+    /// Show the product: clients on unlike emulated networks load a page, and the dashboard shows who gets
+    /// what and what it gains. Ends by Ctrl-C.
+    Demo(demo::DemoArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(completions::CompletionsArgs),
 }
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Gain(args) => gain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::WhatIf(args) => what_if::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => {
             completions::print(&args, Args::command(), &mut io::stdout().lock())
                 .map(|()| ExitCode::SUCCESS)

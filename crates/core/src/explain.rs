@@ -3,6 +3,7 @@
 mod open;
 mod others;
 mod print;
+mod sentence;
 mod udp;
 
 use std::net::IpAddr;

@@ -5,6 +5,7 @@ mod congestion;
 mod correct;
 mod lease;
 mod lots;
+mod plane;
 mod reason;
 mod rules;
 mod state;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use crate::choice::{Assignment, Gain, Group, Session, Visit};
@@ -23,6 +24,7 @@ use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionGain, CongestionReason};
 pub use lots::Treatment;
+pub use plane::{Plane, gains};
 pub use reason::{UdpBar, UdpFailure, VersionReason, VersionReasonCode};
 #[cfg(test)]
 pub(crate) use rules::tests;
@@ -94,6 +96,24 @@ impl Decision {
         (this != that).then_some(that)
     }
 
+    /// The arm of a connection over the decided version.
+    #[must_use]
+    pub const fn arm(&self) -> Arm {
+        let transport = self.version.transport();
+        Arm::over(transport, self.congestion.get(transport).congestion)
+    }
+
+    /// The share of the load time by [`ORDINARY`] that the decided arm is expected to save. It is negative
+    /// where that arm takes longer, and `None` where that can't be said. `min_rtt` is the path's.
+    #[must_use]
+    pub fn saves(&self, min_rtt: Duration) -> Option<f32> {
+        let [decided, ordinary] = [self.arm(), ORDINARY].map(|arm| {
+            let load = self.load(arm)?;
+            Some(visit_time(arm, load.time, min_rtt))
+        });
+        Some(saved(decided?, ordinary?))
+    }
+
     /// The session, as the choice of a route has to know it.
     #[must_use]
     pub fn visit(&self) -> Visit {
@@ -118,6 +138,22 @@ impl Decision {
             session: self.session,
         }
     }
+}
+
+/// The arm of an ordinary server's clients: it advertises HTTP/3 to all, and has CUBIC.
+pub const ORDINARY: Arm = Arm::new(Version::H3, Congestion::Cubic);
+
+/// A response's load time with the round trip that TCP's handshake takes longer than QUIC's.
+pub(crate) fn visit_time(arm: Arm, load: Duration, min_rtt: Duration) -> Duration {
+    match arm.version.transport() {
+        Transport::Tcp => load.saturating_add(min_rtt),
+        Transport::Quic => load,
+    }
+}
+
+/// The share of `ordinary` by which `time` is shorter; `ordinary` is above 0.
+pub(crate) fn saved(time: Duration, ordinary: Duration) -> f32 {
+    1.0 - time.as_secs_f32() / ordinary.as_secs_f32().max(1e-9)
 }
 
 /// The statement about HTTP/3 in `Alt-Svc` (RFC 7838).

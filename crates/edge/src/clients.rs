@@ -5,6 +5,8 @@
 
 mod carried;
 mod changes;
+mod look;
+mod pins;
 mod shared;
 
 use std::net::IpAddr;
@@ -35,6 +37,9 @@ use crate::seed::{SEED, random};
 use crate::transport::TransportChoice;
 
 pub(crate) use changes::Changes;
+pub(crate) use look::Seen;
+pub(crate) use pins::MAX_PINS;
+use pins::Pins;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
 const STRIPES: usize = 256;
@@ -51,6 +56,7 @@ pub(crate) struct Clients {
     epochs: Box<[AtomicU64]>,
     rules: Part<Rules>,
     clock: Clock,
+    pins: Pins,
     /// Keys that were forgotten, and that the store has not heard of yet; `None` without a store.
     forgotten: Option<Mutex<Vec<Key>>>,
 }
@@ -101,6 +107,7 @@ impl Clients {
             epochs: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             rules,
             clock,
+            pins: Pins::default(),
             forgotten: journal.then(Mutex::default),
         }
     }
@@ -129,8 +136,9 @@ impl Clients {
         let rules = self.rules.load();
         let own = rules.policies.own(server_name);
         let policy = own.unwrap_or(rules.policies.server());
-        let view = self.knowledge(client, &rules).view(now, policy);
-        let decision = rules.decide(&view, policy, now);
+        let policy = self.pins.over(client, policy, now);
+        let view = self.knowledge(client, &rules).view(now, &policy);
+        let decision = rules.decide(&view, &policy, now);
         if own.is_some_and(|own| own.version.pinned().is_some()) {
             return decision;
         }
@@ -143,9 +151,9 @@ impl Clients {
     pub(crate) fn preview(&self, client: IpAddr, server_name: Option<&str>) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let policy = rules.policies.of(server_name);
-        let view = self.knowledge(client, &rules).view(now, policy);
-        rules.decide(&view, policy, now)
+        let policy = self.pins.over(client, rules.policies.of(server_name), now);
+        let view = self.knowledge(client, &rules).view(now, &policy);
+        rules.decide(&view, &policy, now)
     }
 
     /// The draw of a client whose handshake has named a host, and the host's site.
@@ -168,9 +176,9 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let knowledge = self.knowledge(client, &rules);
-        let policy = rules.policies.server();
-        let view = knowledge.view(now, policy);
-        let decision = rules.decide(&view, policy, now);
+        let policy = self.pins.over(client, rules.policies.server(), now);
+        let view = knowledge.view(now, &policy);
+        let decision = rules.decide(&view, &policy, now);
         let begin = rules.begin(client, &view, decision, now);
         let choice = if begin.assignment.is_held_back() {
             TransportChoice::ordinary(begin.congestion.get(transport).congestion)
@@ -178,7 +186,7 @@ impl Clients {
             TransportChoice {
                 congestion: begin.congestion.get(transport).congestion,
                 min_cwnd: policy.min_cwnd.bytes(),
-                known: knowledge.saved_path(transport, now, policy),
+                known: knowledge.saved_path(transport, now, &policy),
             }
         };
         Early {
@@ -257,7 +265,7 @@ impl Clients {
         explain(
             &knowledge,
             &rules.model,
-            rules.policies.server(),
+            &self.pins.over(client, rules.policies.server(), now),
             &rules.available,
             now,
             SEED,

@@ -151,6 +151,7 @@ impl LiveConnection {
             age: Duration::from_millis(conn.age().as_millis() as u64),
             algorithm: window.algorithm,
             cwnd: ByteSize::from_bytes(window.bytes),
+            rtt: window.rtt,
             slow_start: window.slow_start,
             floor,
             route: conn.route_name(),
@@ -168,9 +169,11 @@ fn of_quic(quic: &Connection) -> Option<(Window, Option<FloorState>)> {
         doubt_rounds: state.doubt_rounds,
     };
     let held = state.algorithm == Algorithm::Floor || state.floor.is_some();
+    let path = quic.stats().path;
     let window = Window {
         algorithm: state.algorithm.name().to_owned(),
-        bytes: quic.stats().path.cwnd,
+        bytes: path.cwnd,
+        rtt: Some(path.rtt).filter(|rtt| !rtt.is_zero()),
         slow_start: state.slow_start,
     };
     Some((window, held.then_some(floor)))

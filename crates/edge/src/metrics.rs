@@ -11,6 +11,7 @@ mod health;
 mod histogram;
 mod ocsp;
 mod summaries;
+mod totals;
 mod upstreams;
 
 use std::fmt;
@@ -36,9 +37,11 @@ pub(crate) use caches::register_caches;
 pub(crate) use fleet::register_fleet;
 pub(crate) use gain::register_gain;
 pub(crate) use health::HeaderFault;
+pub(crate) use histogram::BUCKETS;
 use histogram::{Histogram, Histograms};
 pub(crate) use ocsp::register_ocsp;
 pub(crate) use summaries::Summary;
+pub(crate) use totals::{Totals, quantile};
 pub(crate) use upstreams::register_upstreams;
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];

@@ -498,6 +498,7 @@ fn admin_of(
         stapler: Arc::new(stapler),
         upstreams: kept.upstreams.clone(),
         caches: kept.caches.clone(),
+        series: admin::Series::default(),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::client::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::client::view::{LOSS_LIMITED, is_loss_limited};
 use crate::policy::PolicyConfig;
 use crate::stat::{Stat, faded};
-use hikyaku_units::arm::{ByTransport, Congestion, Transport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 
 pub use carried::CARRIED_LEN;
@@ -107,6 +107,16 @@ impl Estimate {
     #[must_use]
     pub fn response_size(&self) -> Option<ByteSize> {
         (self.size_weight > 0.0).then(|| ByteSize::from_bytes(f64::from(self.size).exp() as u64))
+    }
+
+    /// The times that responses really took, as a share of those predicted (geometric mean), by arm. The
+    /// second figure is the number of responses, faded.
+    pub fn ratios(&self) -> impl Iterator<Item = (Arm, f32, f32)> {
+        let known = move |arm| {
+            let outcome = self.outcome.of(arm);
+            (outcome.weight > 0.0).then(|| (arm, outcome.weight, outcome.mean.exp()))
+        };
+        Arm::ALL.into_iter().filter_map(known)
     }
 
     /// UDP between client and server.

@@ -29,6 +29,9 @@ pub struct OpenConnection {
     pub algorithm: String,
     /// The congestion window.
     pub cwnd: ByteSize,
+    /// Smoothed round-trip time; of MPTCP the smallest of all subflows. `None` before the first.
+    #[serde(default, with = "duration::option")]
+    pub rtt: Option<Duration>,
     /// It still looks for the path's rate.
     pub slow_start: bool,
     /// State of the floor; `None` where there is no floor, as on TCP.
@@ -210,6 +213,7 @@ mod tests {
                 age: Duration::from_secs(12),
                 algorithm: "floor".to_owned(),
                 cwnd: ByteSize::from_bytes(1_500_000),
+                rtt: None,
                 slow_start,
                 floor,
                 route: None,

@@ -12,6 +12,8 @@ use hikyaku_units::human;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.sentence())?;
+        writeln!(f)?;
         let decision = &self.decision;
         row(f, "client", &self.address)?;
         row(f, "decision", &decision.reason)?;

@@ -221,3 +221,56 @@ fn knowledge_of_other_edges_is_named_where_it_counts() {
     let alone = serde_json::to_string(&explained(&[], &[], "192.0.2.9")).unwrap();
     assert!(!alone.contains("from_edges"));
 }
+
+#[test]
+fn the_first_line_says_what_a_client_gets_and_what_it_saves() {
+    let two = ["192.0.2.1", "192.0.2.2"];
+    let failing = [UdpEvent::Broke, UdpEvent::BackOnTcp];
+    // who was seen, what of UDP, who is asked for, the line
+    let cases: &[(&[&str], &[UdpEvent], &str, &str)] = &[
+        (
+            &two,
+            &[UdpEvent::Arrived],
+            "192.0.2.1",
+            "Gets HTTP/2 with CUBIC and a floor: 0.51 s for 1 MB, 27 % sooner than HTTP/3 with CUBIC, which an \
+             ordinary server gives (0.7 s).",
+        ),
+        (
+            &two,
+            &failing,
+            "192.0.2.3",
+            "Gets HTTP/2 with CUBIC and a floor: QUIC connections break, so this saves its waits for HTTP/3 that \
+             fails.",
+        ),
+        (
+            &[],
+            &[],
+            "2001:db8::1",
+            "Gets HTTP/3 with CUBIC and a floor: too little is known of it, by 0 samples, to say what that saves.",
+        ),
+    ];
+    for (clients, events, asked, line) in cases {
+        let explanation = explained(clients, events, asked);
+        assert_eq!(explanation.sentence(), *line, "{asked}");
+        let text = explanation.to_string();
+        assert_eq!(text.lines().next(), Some(*line), "{asked}");
+    }
+}
+
+#[test]
+fn the_saving_is_that_of_the_decision() {
+    let explanation = explained(&["192.0.2.1"], &[UdpEvent::Arrived], "192.0.2.1");
+    let saves = explanation.saves().unwrap();
+    assert!((0.2..0.4).contains(&saves), "{saves}");
+    let mut table = table();
+    learn(&mut table, &["192.0.2.1"], &[UdpEvent::Arrived]);
+    let policy = PolicyConfig::default();
+    let now = Timestamp::from_secs(START + 90);
+    let view = table
+        .knowledge("192.0.2.1".parse().unwrap())
+        .view(now, &policy);
+    let available = ByTransport::from_fn(|_| CongestionSet::ALL);
+    let decision = crate::transport::decide(&view, &synthetic(), &policy, &available, now, 1);
+    let of_decision = decision.saves(view.min_rtt.unwrap()).unwrap();
+    assert!((saves - of_decision).abs() < 1e-6, "{saves}, {of_decision}");
+}

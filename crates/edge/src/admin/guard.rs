@@ -17,10 +17,15 @@ pub(super) fn check<B>(request: &Request<B>, token: Option<&str>) -> Result<(), 
     check_site(request)?;
     match token {
         // The page asks for the token; it holds no secret itself.
-        Some(_) if request.method() == Method::GET && request.uri().path() == "/" => Ok(()),
+        Some(_) if request.method() == Method::GET && is_page(request.uri().path()) => Ok(()),
         Some(token) => check_token(request, token),
         None => check_local(request),
     }
+}
+
+/// Whether a path is that of the page or of one of its files.
+fn is_page(path: &str) -> bool {
+    path == "/" || path.starts_with("/page/")
 }
 
 /// Refuses what a page of another site makes a browser send (W3C Fetch Metadata). Browsers send
@@ -190,6 +195,20 @@ mod tests {
                 "/",
                 &[("host", "a.example")],
                 200,
+            ),
+            (
+                "a file of the page without token",
+                Some("s3cret"),
+                "/page/app.js",
+                &[("host", "a.example")],
+                200,
+            ),
+            (
+                "a path that is like it",
+                Some("s3cret"),
+                "/pages",
+                &[("host", "a.example")],
+                401,
             ),
             (
                 "a wrong token",

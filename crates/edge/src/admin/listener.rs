@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Admin;
+use super::{Admin, series};
 use crate::accept::AcceptFailures;
 use crate::clock;
 use crate::handover::{Pool, Role};
@@ -71,6 +71,7 @@ pub(crate) async fn serve(
     tasks: TaskTracker,
 ) {
     let Times { closing, end } = times;
+    tasks.spawn(series::keep(Arc::clone(&admin), closing.clone()));
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (failures, full) = (AcceptFailures::of("admin"), Seldom::default());
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {

@@ -1,12 +1,19 @@
 //! The admin page, API and metrics, on an address of their own.
 
+mod assets;
+mod clients;
 mod demand;
 mod forget;
 mod gain;
 mod guard;
 mod listener;
+mod map;
+mod model;
+mod pin;
 mod purge;
 mod qlog;
+mod query;
+mod series;
 mod status;
 mod stream;
 
@@ -15,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_acme::Keeper;
-use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::NetworkSummary;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -37,14 +43,14 @@ use forget::forget;
 use hikyaku_content::{Body, Caches, Upstreams};
 pub use listener::AdminError;
 pub(crate) use listener::{Times, bind, serve};
+pub(crate) use series::Series;
 use status::Status;
 use stream::EventStream;
 
-const PAGE: &str = include_str!("page.html");
 /// The answer of an edge on its own.
 const NO_FLEET: &str =
     "this edge is in no fleet: `fleet.store` of its configuration names no store";
-/// Most clients of one listing.
+/// Most networks of one listing.
 const MAX_LISTED: usize = 1000;
 
 /// Parts of the server that the admin API shows and changes.
@@ -68,6 +74,8 @@ pub(crate) struct Admin {
     /// The standing of certificates by OCSP.
     pub(crate) stapler: Arc<Stapler>,
     pub(crate) caches: Caches,
+    /// The latest traffic.
+    pub(crate) series: Series,
 }
 
 /// Settings of the admin API that a reload replaces.
@@ -92,7 +100,10 @@ async fn respond(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Bod
         Ok(()) => route(request, admin).await,
     };
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // The page's files have their own.
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
@@ -104,15 +115,34 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
     let path = request.uri().path().to_owned();
     let query = request.uri().query().map(str::to_owned);
     let query = query.as_deref();
+    if let Some(asset) = assets::find(&path) {
+        return match *request.method() {
+            Method::GET | Method::HEAD => asset.respond(request.headers()),
+            _ => not_allowed("GET"),
+        };
+    }
     match (request.method(), path.as_str()) {
-        (&Method::GET | &Method::HEAD, "/") => page(),
         (&Method::GET | &Method::HEAD, "/healthz") => text("text/plain; charset=utf-8", "ok\n"),
         (&Method::GET, "/metrics") => apart(admin, exposition).await,
         (&Method::GET, "/v1/status") => json(&Status::of(admin)),
         (&Method::GET, "/v1/clients") => {
             let query = query.map(str::to_owned);
-            apart(admin, move |admin| clients(query.as_deref(), &admin.shared)).await
+            apart(admin, move |admin| {
+                clients::list(query.as_deref(), &admin.shared)
+            })
+            .await
         }
+        (&Method::GET, "/v1/map") => {
+            let query = query.map(str::to_owned);
+            apart(admin, move |admin| {
+                map::map(query.as_deref(), &admin.shared)
+            })
+            .await
+        }
+        (&Method::GET, "/v1/model") => apart(admin, |admin| model::model(&admin.shared)).await,
+        (&Method::GET, "/v1/series") => json(&serde_json::json!({
+            "points": admin.series.points(),
+        })),
         (&Method::GET, "/v1/networks") => {
             let query = query.map(str::to_owned);
             apart(admin, move |admin| {
@@ -132,6 +162,7 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
         (&Method::GET, "/v1/events") => events(&admin.shared),
         (&Method::GET, "/v1/qlog") => qlog::trace(query, admin),
         (&Method::POST, "/v1/forget") => forget(request, &admin.shared).await,
+        (&Method::POST, "/v1/pin") => pin::pin(request, &admin.shared).await,
         (&Method::POST, "/v1/cache/purge") => purge::purge(request, admin).await,
         (&Method::POST, "/v1/reload") => demand(Order::Reload, "reloaded", admin).await,
         (&Method::POST, "/v1/upgrade") => demand(Order::Upgrade, "upgraded", admin).await,
@@ -143,10 +174,13 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
         }
         (
             _,
-            "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/networks"
-            | "/v1/certificates" | "/v1/fleet" | "/v1/gain" | "/v1/events" | "/v1/qlog",
+            "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/map" | "/v1/model"
+            | "/v1/series" | "/v1/networks" | "/v1/certificates" | "/v1/fleet" | "/v1/gain"
+            | "/v1/events" | "/v1/qlog",
         ) => not_allowed("GET"),
-        (_, "/v1/cache/purge" | "/v1/forget" | "/v1/reload" | "/v1/upgrade") => not_allowed("POST"),
+        (_, "/v1/cache/purge" | "/v1/forget" | "/v1/pin" | "/v1/reload" | "/v1/upgrade") => {
+            not_allowed("POST")
+        }
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
     }
 }
@@ -181,18 +215,6 @@ fn not_allowed(allow: &'static str) -> Response<Body> {
     response
         .headers_mut()
         .insert(header::ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-fn page() -> Response<Body> {
-    let mut response = text("text/html; charset=utf-8", PAGE);
-    response.headers_mut().insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(
-            "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-             img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-        ),
-    );
     response
 }
 
@@ -246,16 +268,6 @@ fn fleet(shared: &Shared) -> Response<Body> {
     }
 }
 
-/// A client in a listing.
-#[derive(Debug, Serialize)]
-struct Listed {
-    address: Key,
-    /// Seconds since something was last seen of it.
-    age_s: Option<u64>,
-    version: &'static str,
-    reason: String,
-}
-
 /// How much of a list is asked for.
 fn limit(query: Option<&str>) -> Result<usize, &'static str> {
     let limit = query
@@ -303,29 +315,6 @@ fn known_networks(shared: &Shared, limit: usize) -> Vec<NetworkSummary> {
     egress.map_or_else(Vec::new, |egress| egress.networks(limit))
 }
 
-fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
-    let limit = match limit(query) {
-        Ok(limit) => limit,
-        Err(why) => return problem(StatusCode::BAD_REQUEST, why),
-    };
-    let now = shared.clock.now();
-    let listed: Vec<Listed> = shared
-        .clients
-        .recent(limit)
-        .into_iter()
-        .map(|known| {
-            let decision = shared.clients.preview(known.address, None);
-            Listed {
-                address: Key::address(known.address),
-                age_s: known.last_seen.map(|seen| now.since(seen).as_secs()),
-                version: decision.version.name(),
-                reason: decision.to_string(),
-            }
-        })
-        .collect();
-    json(&listed)
-}
-
 fn client(address: &str, admin: &Admin) -> Response<Body> {
     let shared = &admin.shared;
     // `hikyaku explain` may write an IPv6 address in brackets.
@@ -356,6 +345,11 @@ fn client(address: &str, admin: &Admin) -> Response<Body> {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");
     };
     value["text"] = explanation.to_string().into();
+    value["sentence"] = explanation.sentence().into();
+    value["saves"] = explanation.saves().into();
+    if let Some((version, time)) = shared.clients.pinned(address) {
+        value["pinned"] = serde_json::json!({ "version": version, "for_s": time.as_secs() });
+    }
     json(&value)
 }
 

@@ -31,9 +31,14 @@ pub(super) fn window(stream: &TcpStream, mptcp: bool) -> io::Result<Window> {
         false => vec![sys::tcp_info(stream)?],
     };
     let bytes = |info: &TcpInfo| u64::from(info.snd_cwnd) * u64::from(info.snd_mss);
+    let rtt = |info: &TcpInfo| {
+        let micros = Some(u64::from(info.rtt_us)).filter(|micros| *micros > 0);
+        micros.map(Duration::from_micros)
+    };
     Ok(Window {
         algorithm: sockopt::tcp_congestion(stream)?,
         bytes: subflows.iter().map(bytes).sum(),
+        rtt: subflows.iter().filter_map(rtt).min(),
         slow_start: subflows
             .iter()
             .any(|info| info.snd_cwnd < info.snd_ssthresh),

@@ -11,14 +11,17 @@ use prometheus_client::metrics::MetricType;
 use super::{add, value};
 
 /// Upper bounds of the response time buckets, in milliseconds.
-const RESPONSE_MS: [u64; 14] = [
+pub(super) const RESPONSE_MS: [u64; 14] = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000,
 ];
+
+/// Number of buckets: the last one has no bound.
+pub(crate) const BUCKETS: usize = RESPONSE_MS.len() + 1;
 
 /// Response times, counted without a lock.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    buckets: [AtomicU64; RESPONSE_MS.len() + 1],
+    buckets: [AtomicU64; BUCKETS],
     sum_us: AtomicU64,
 }
 
@@ -28,6 +31,11 @@ impl Histogram {
         let bucket = RESPONSE_MS.partition_point(|ms| ms * 1000 < us);
         add(&self.buckets[bucket], 1);
         add(&self.sum_us, us);
+    }
+
+    /// Responses so far, by bucket.
+    pub(super) fn counts(&self) -> [u64; BUCKETS] {
+        self.buckets.each_ref().map(value)
     }
 
     pub(super) fn snapshot(&self) -> HistogramSnapshot {

@@ -34,6 +34,8 @@ pub(crate) struct Window {
     pub(crate) algorithm: String,
     /// The congestion window; of MPTCP those of all subflows together.
     pub(crate) bytes: u64,
+    /// Smoothed round-trip time; of MPTCP the smallest of all subflows. `None` before the first.
+    pub(crate) rtt: Option<Duration>,
     /// It still looks for the path's rate.
     pub(crate) slow_start: bool,
 }

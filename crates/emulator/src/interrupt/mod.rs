@@ -55,8 +55,14 @@ pub fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io::Result
 
 /// Cleans up, then dies of the signal.
 pub fn end(signal: Signal) {
+    clean_up();
+    sys::die_of(signal);
+}
+
+/// Removes everything that this process made in the kernel, with all processes inside, and its temporary
+/// directories. For a process that is about to end while its threads still use them.
+pub fn clean_up() {
     // `lab clean` finds the remains.
     let _ = owner::abandon();
     scratch::abandon();
-    sys::die_of(signal);
 }

@@ -22,13 +22,21 @@ const ATTEMPTS: u32 = 10;
 /// Allows the wanted congestion controls that are available.
 pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
     let missing = missing(&read(AVAILABLE), &read(ALLOWED));
-    if missing.is_empty() {
+    if missing.is_empty() || !is_machines_root() {
         return Ok(());
     }
     let added = join(&[noted(), missing.clone()].concat());
     let path = note();
     fs::write(&path, added).map_err(|source| LinkError::Register { path, source })?;
     update(|allowed| allowed.extend(missing.iter().cloned()))
+}
+
+/// Whether root here is that of the machine, and not of a user namespace, which cannot change the list
+/// (user_namespaces(7)). Without /proc the kernel decides.
+fn is_machines_root() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map: Vec<&str> = map.split_whitespace().collect();
+    matches!(map.as_slice(), [] | ["0", "0", _])
 }
 
 /// Removes the added congestion controls and returns them.
