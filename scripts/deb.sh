@@ -127,7 +127,8 @@ for shell in bash:bash-completion/completions/hikyaku zsh:zsh/vendor-completions
 done
 install -m 644 "$release/README.md" "$release/conf/edge.toml" docs/deploy.md docs/sites.md docs/upstreams.md \
     docs/access.md docs/compression.md docs/cache.md docs/certificates.md docs/upgrade.md docs/troubleshoot.md \
-    docs/balancers.md docs/migrate-nginx.md docs/migrate-caddy.md "$DOC/"
+    docs/balancers.md docs/migrate-nginx.md docs/migrate-caddy.md docs/metrics.md docs/logs.md \
+    "$release/conf/grafana-edge.json" "$release/conf/alerts.yml" "$release/conf/alerts-test.yml" "$DOC/"
 cp -r "$release/conf/examples" "$DOC/examples"
 finish 'adduser, libc6 (>= 2.36), libelf1 | libelf1t64, libgcc-s1, zlib1g' \
     'hikyaku serves HTTP/1.1, 2 and 3: files, and upstreams as a reverse proxy. It measures each client and chooses HTTP version, congestion control, connections and egress route for it.' \
@@ -140,7 +141,8 @@ install -m 644 "$release"/conf/egress-*.toml "$ROOT/etc/hikyaku/"
 unit hikyaku-egress@.service
 manual 8 border server check paths status show why flows reload
 install -m 644 scripts/deb/hikyaku-egress/completion "$COMPLETIONS/hikyaku-egress"
-install -m 644 docs/egress-deploy.md docs/egress-api.md docs/steering.md docs/flows.md "$DOC/"
+install -m 644 docs/egress-deploy.md docs/egress-api.md docs/steering.md docs/flows.md \
+    "$release/conf/grafana-egress.json" "$DOC/"
 finish adduser \
     'hikyaku-egress brings packets of content servers to any egress peer of the AS, by SRv6 and BGP. It runs on border routers, and beside hikyaku on servers.' \
     <<<'Recommends: iproute2, nftables

@@ -67,7 +67,7 @@ size=$(stat --format=%s "$PROGRAM")
 "$PROGRAM" --version >/dev/null
 
 install -m 755 "$programs/hikyaku-egress" "$stage/$NAME/bin/"
-install -m 644 conf/*.toml conf/*.service conf/*.socket "$stage/$NAME/conf/"
+install -m 644 conf/*.toml conf/*.service conf/*.socket conf/*.json conf/*.yml "$stage/$NAME/conf/"
 cp -r conf/examples "$stage/$NAME/conf/"
 chmod -R u=rwX,go=rX "$stage/$NAME/conf"
 install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$stage/$NAME/"

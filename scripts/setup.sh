@@ -96,6 +96,9 @@ readonly TESTS=(
     # An RPKI cache.
     stayrtr:stayrtr
     nft:nftables
+    # A reader of metrics with its checker of rules, and one of access logs.
+    promtool:prometheus
+    goaccess:goaccess
     # The packages', which a test installs.
     adduser:adduser
     logrotate:logrotate

@@ -101,6 +101,20 @@ func TestDashboardShowsMetricsThatThereAre(t *testing.T) {
 	}
 }
 
+func TestAlertsUseMetricsThatThereAre(t *testing.T) {
+	used := namesIn(t, "../../conf/alerts.yml")
+	ofServer := []string{"hikyaku_egress_agent_connected", "hikyaku_egress_path_up"}
+	agents := slices.DeleteFunc(used, func(name string) bool { return slices.Contains(ofServer, name) })
+	for _, name := range agents {
+		if !slices.Contains(metricNames(), name) {
+			t.Errorf("the alert rules have %s, which no agent has", name)
+		}
+	}
+	if len(agents) < 2 {
+		t.Errorf("the alert rules use %q alone", agents)
+	}
+}
+
 func TestMetricsAreDocumented(t *testing.T) {
 	documented := namesIn(t, "../../docs/metrics.md")
 	for _, name := range metricNames() {
