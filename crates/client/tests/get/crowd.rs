@@ -76,8 +76,9 @@ fn visits_are_new_connections_of_a_client_that_keeps_its_alternatives() {
     let crowd = json!({ "duration_us": 2_000_000, "pause_us": 1_000, "clients": [client] });
     let (records, status) = run(&server, &crowd, &format!("--alt-svc race {url}"));
     assert_eq!(status, ExitStatus::Success);
-    let [client] = &records.of("client")[..] else {
-        panic!("{records:?}");
+    let clients = records.of("client");
+    let [client] = clients[..] else {
+        panic!("{clients:?}");
     };
     let visits = client["visits_us"].as_array().unwrap();
     assert!(visits.len() > 2, "{client}");

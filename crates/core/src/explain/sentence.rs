@@ -15,7 +15,7 @@ impl Explanation {
         let gets = format!("Gets {}", self.decided());
         match (self.decision.group, self.expected()) {
             (Group::HoldBack, _) => format!(
-                "{gets}: it is held back on the plain choice, so that the gain of the others can be measured."
+                "{gets}: it is held back with what an ordinary server gives, so that the gain of the others can be measured."
             ),
             (Group::Udp, _) => format!("{gets}: {}.", self.about_udp()),
             (Group::Explore, Some(expected)) => {
@@ -25,6 +25,13 @@ impl Explanation {
                 )
             }
             (Group::Explore, None) => format!("{gets} in this session, as an experiment."),
+            (Group::Trial, Some(expected)) => format!(
+                "{gets} in this session, since little is known of it: {}.",
+                self.compared(&expected)
+            ),
+            (Group::Trial, None) => {
+                format!("{gets} in this session, since little is known of it.")
+            }
             (Group::Plain | Group::Normal, Some(expected)) => {
                 format!("{gets}: {}.", self.compared(&expected))
             }
