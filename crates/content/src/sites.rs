@@ -7,7 +7,9 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
 use crate::hosts::{Hosts, requested_host};
 use crate::routes::{Site, SiteConfig, SiteError};
-use crate::{Body, ErrorReason, Files, Peer, Proxy, RequestBody, WholeFile, status_response};
+use crate::{
+    Body, ErrorReason, Files, Peer, Proxy, Refused, RequestBody, WholeFile, status_response,
+};
 
 /// The content of a server: its sites by their names.
 #[derive(Debug)]
@@ -139,5 +141,6 @@ fn misdirected() -> Response<Body> {
     let mut response = status_response(StatusCode::MISDIRECTED_REQUEST);
     let reason = ErrorReason::from("no site has this name");
     response.extensions_mut().insert(reason);
+    response.extensions_mut().insert(Refused::Host);
     response
 }

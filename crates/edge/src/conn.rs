@@ -355,11 +355,18 @@ impl Conn {
         let duration = end.saturating_duration_since(exchange.started);
         let shared = &self.shared;
         let version = self.peer.version;
-        shared
-            .metrics
-            .on_exchange(version, exchange.status, exchange.bytes, duration);
+        shared.metrics.on_exchange(
+            version,
+            self.congestion(),
+            exchange.status,
+            exchange.bytes,
+            duration,
+        );
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
+        }
+        if let (Some(span), Some(tracer)) = (&exchange.span, shared.tracer.get()) {
+            tracer.answered(span, || self.facts(exchange, duration));
         }
         let log = shared.access_log();
         let is_logged = exchange.is_logged && log.is_on();

@@ -1,7 +1,7 @@
 //! The state that all connections share: the estimates of clients, the records of routes, and reports.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 
 use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::part::{Look, Part};
 use crate::sections::Limits;
 use crate::shards::Shards;
+use crate::spans::Tracer;
 
 /// State that all connections share.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) fleet: Arc<Membership>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    /// Where a collector takes spans.
+    pub(crate) tracer: OnceLock<Arc<Tracer>>,
     mapping: Once,
     terms: Part<Terms>,
 }
@@ -84,6 +87,7 @@ impl Shared {
             egress,
             metrics: Metrics::of(terms.load().access_log.counts()),
             events: Events::default(),
+            tracer: OnceLock::new(),
             mapping: Once::new(),
             terms,
         }
@@ -122,6 +126,12 @@ impl Shared {
             routes: routes.unwrap_or_default(),
             ..self.clients.changes(limit)
         }
+    }
+
+    /// The number of changes that the store has not taken yet.
+    pub(crate) fn unstored(&self) -> usize {
+        let routes = self.egress.as_ref().map_or(0, |egress| egress.unstored());
+        self.clients.unstored() + routes
     }
 
     /// Notes everything that is known as changed, for a store that has lost it.

@@ -98,7 +98,8 @@ impl Config {
             .faults_of_fleet()
             .into_iter()
             .map(ConfigError::Conflict);
-        faults.chain(acme).chain(fleet).collect()
+        let tracing = self.tracing.fault().map(ConfigError::Conflict);
+        faults.chain(acme).chain(fleet).chain(tracing).collect()
     }
 
     fn faults_of_fleet(&self) -> Vec<String> {

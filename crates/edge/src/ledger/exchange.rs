@@ -7,6 +7,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 
 use crate::clock;
+use crate::spans::Begun;
 use hikyaku_content::{CacheOutcome, ErrorReason, RequestId, User};
 
 /// A request and its response.
@@ -31,6 +32,8 @@ pub(crate) struct Exchange {
     pub(crate) cache: Option<CacheOutcome>,
     /// Its number, where the operator gives it to clients or upstreams.
     pub(crate) id: Option<RequestId>,
+    /// Its span, where requests are traced.
+    pub(crate) span: Option<Box<Begun>>,
     /// Whether the access log has it.
     pub(crate) is_logged: bool,
     /// Bytes of the response's body that went to the transport.
@@ -61,6 +64,7 @@ impl Exchange {
             reason: None,
             cache: None,
             id: None,
+            span: None,
             is_logged: true,
             bytes: 0,
             complete: false,
