@@ -27,6 +27,11 @@ pub(crate) use export::export;
 /// Spans that may wait for the collector. Beyond that they are dropped, and counted.
 const QUEUE: usize = 8192;
 
+/// Bytes of a longer `tracestate`, which no span has (Trace Context §3.3.1.5 asks for 512 at least).
+const MAX_STATE: usize = 512;
+/// Bytes of a text in an attribute.
+const MAX_TEXT: usize = 1024;
+
 /// Makes spans, and has those that are sampled exported.
 #[derive(Debug)]
 pub(crate) struct Tracer {
@@ -126,6 +131,7 @@ impl Tracer {
             None => self.root(),
         };
         let state = headers.get(TRACESTATE).filter(|_| parent.is_some());
+        let state = state.filter(|state| state.len() <= MAX_STATE);
         Begun {
             context,
             parent: parent.map(|parent| parent.span),
@@ -170,6 +176,11 @@ impl Spans for Tracer {
     fn asked(&self, span: UpstreamSpan) {
         self.send(Span::Upstream(Box::new(span)));
     }
+}
+
+/// The beginning of a text of a client: those that wait for the collector take memory.
+pub(crate) fn short(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
 #[cfg(test)]

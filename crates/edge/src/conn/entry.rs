@@ -9,7 +9,7 @@ use http::HeaderValue;
 use super::Conn;
 use crate::access_log::{Entry, Time};
 use crate::ledger::Exchange;
-use crate::spans::ExchangeFacts;
+use crate::spans::{ExchangeFacts, short};
 use crate::transport::Snapshot;
 use hikyaku_content::{CacheOutcome, Scheme};
 
@@ -70,15 +70,15 @@ impl Conn {
             started: exchange.started,
             time,
             method: exchange.method.clone(),
-            path: exchange.uri.path().to_owned(),
+            path: short(exchange.uri.path()),
             scheme: match self.peer.scheme {
                 Scheme::Http => "http",
                 Scheme::Https => "https",
             },
-            host: exchange.host.clone(),
+            host: short(&exchange.host),
             client: client.ip().to_canonical().to_string(),
             version: self.peer.version,
-            user_agent: (!agent.is_empty()).then(|| agent.to_owned()),
+            user_agent: (!agent.is_empty()).then(|| short(agent)),
             status: exchange.status.map(|status| status.as_u16()),
             bytes: exchange.bytes,
             complete: exchange.complete,

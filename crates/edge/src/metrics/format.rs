@@ -196,7 +196,7 @@ fn prometheus(open_metrics: &str) -> String {
 mod tests {
     use super::*;
 
-    fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
+    fn headers(name: &HeaderName, values: &[&str]) -> HeaderMap {
         let values = values.iter().map(|value| value.parse().unwrap());
         values.map(|value| (name.clone(), value)).collect()
     }
@@ -279,7 +279,7 @@ mod tests {
             ("nonsense", &["openmetrics, ;;=, /"], Prometheus),
         ];
         for (name, fields, want) in cases {
-            let got = Format::of(&headers(header::ACCEPT, fields));
+            let got = Format::of(&headers(&header::ACCEPT, fields));
             assert_eq!(got, *want, "{name}");
         }
     }
@@ -298,7 +298,7 @@ mod tests {
             (&["identity"], false),
         ];
         for (fields, want) in cases {
-            let got = accepts_gzip(&headers(header::ACCEPT_ENCODING, fields));
+            let got = accepts_gzip(&headers(&header::ACCEPT_ENCODING, fields));
             assert_eq!(got, *want, "{fields:?}");
         }
     }

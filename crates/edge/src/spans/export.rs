@@ -142,9 +142,7 @@ impl Exporter {
             && self.failures.is_due(clock::now())
         {
             let (lost, cause) = (batch.len(), crate::causes::chain(error));
-            tracing::warn!(
-                "{lost} spans are lost, since `tracing.otlp` does not take them: {cause}"
-            );
+            tracing::warn!("`tracing.otlp` does not take spans, and {lost} are lost: {cause}");
         }
     }
 

@@ -7,7 +7,7 @@ use hikyaku_units::arm::Version;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{ExchangeFacts, ServerSpan, Span};
+use super::{ExchangeFacts, ServerSpan, Span, short};
 
 /// `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
 const SERVER: u8 = 2;
@@ -114,7 +114,7 @@ fn of_exchange(exchange: &ExchangeFacts) -> Vec<Value> {
 
 fn upstream(span: &UpstreamSpan, now: Now) -> Value {
     let mut attributes = of_method(&span.method);
-    attributes.push(text("url.full", &span.url));
+    attributes.push(text("url.full", &short(&span.url)));
     attributes.push(text("server.address", &span.address));
     attributes.extend(span.port.map(|port| number("server.port", port.into())));
     if span.resends > 0 {

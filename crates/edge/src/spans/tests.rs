@@ -83,6 +83,26 @@ fn a_trace_begins_anew_without_a_parent_that_counts() {
 }
 
 #[test]
+fn texts_of_clients_are_cut_at_a_character() {
+    assert_eq!(short("abc"), "abc");
+    let long = "é".repeat(600);
+    assert_eq!(short(&long), "é".repeat(512));
+    assert_eq!(short(&format!("a{long}")), format!("a{}", "é".repeat(511)));
+    let parent = format!("{PARENT}-01");
+    for (length, is_there) in [(512, true), (513, false)] {
+        let state = format!("a={}", "x".repeat(length - 2));
+        let mut request = request(&[("traceparent", &parent), ("tracestate", &state)]);
+        let begun = tracer(0.0, true).begin(&mut request);
+        assert_eq!(begun.state.is_some(), is_there, "{length}");
+        assert_eq!(
+            request.headers()["tracestate"],
+            state,
+            "upstreams get it whole"
+        );
+    }
+}
+
+#[test]
 fn the_share_of_new_traces_is_sampled() {
     for (share, least, most) in [(0.0, 0, 0), (0.1, 800, 1200), (1.0, 10_000, 10_000)] {
         let tracer = tracer(share, true);
