@@ -192,6 +192,16 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_field_is_read_or_left(value in "[0-9a-f-]{0,64}|[ -~]{0,64}|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}") {
+            if let Some(context) = TraceContext::parse(&value) {
+                proptest::prop_assert!(context.trace != 0 && context.span != 0);
+                proptest::prop_assert_eq!(TraceContext::parse(&context.to_string()), Some(context));
+            }
+        }
+    }
+
     #[test]
     fn what_is_written_can_be_read() {
         let value = format!("00-{TRACE}-{SPAN}-01");

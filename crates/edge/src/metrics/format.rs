@@ -284,6 +284,14 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_field_leads_to_a_format(value in "[a-z/*;=,.0-9 \"\\\\-]{0,80}|[ -~]{0,80}") {
+            let _ = Format::of(&headers(&header::ACCEPT, &[&value]));
+            let _ = accepts_gzip(&headers(&header::ACCEPT_ENCODING, &[&value]));
+        }
+    }
+
     #[test]
     fn gzip_is_for_those_who_take_it() {
         let cases: &[(&[&str], bool)] = &[
