@@ -14,9 +14,9 @@ const FILES: [&str; 2] = ["conf/grafana-edge.json", "conf/alerts.yml"];
 /// The gain's, which the server has where it is measured.
 const OF_GAIN: [&str; 4] = [
     "hikyaku_gain_clients",
-    "hikyaku_gain_high",
-    "hikyaku_gain_low",
     "hikyaku_gain_ratio",
+    "hikyaku_gain_ratio_high",
+    "hikyaku_gain_ratio_low",
 ];
 
 /// The names of metrics in a text.
