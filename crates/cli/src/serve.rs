@@ -96,6 +96,7 @@ const BLOCKED: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    hikyaku_edge::set_commit(crate::version::COMMIT);
     let origin = Origin::of_process()?;
     let reporter = origin.reporter();
     let served = run_from(args, origin);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hikyaku_lab::experiment::model_sha256;
 
 /// The commit of the program's sources, with `-dirty` if they were changed.
-const COMMIT: &str = env!("HIKYAKU_COMMIT");
+pub(crate) const COMMIT: &str = env!("HIKYAKU_COMMIT");
 
 /// The short version, such as `0.1.0 (8e307da12345)`.
 pub(crate) static SHORT: LazyLock<String> = LazyLock::new(|| {

@@ -13,10 +13,12 @@ mod omit;
 mod peer;
 mod protocol;
 pub mod proxy;
+mod refused;
 mod routes;
 mod scheme;
 mod sites;
 mod stopping;
+mod trace;
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,8 +46,10 @@ pub use omit::omit_content;
 pub use peer::{Peer, TlsVersion, Via};
 pub use protocol::Protocol;
 pub use proxy::{
-    Proxy, ProxyConfig, ProxyError, UpstreamConfig, UpstreamStatus, Upstreams, UpstreamsConfig,
+    LatencySnapshot, Proxy, ProxyConfig, ProxyError, UpstreamConfig, UpstreamError, UpstreamStatus,
+    Upstreams, UpstreamsConfig,
 };
+pub use refused::Refused;
 pub use routes::{
     AnswerConfig, HeadersConfig, NoServer, RedirectConfig, RequestId, RouteConfig, SERVER,
     SiteConfig, SiteError,
@@ -53,6 +57,7 @@ pub use routes::{
 pub use scheme::Scheme;
 pub use sites::Content;
 pub use stopping::Stopping;
+pub use trace::{Spans, TRACEPARENT, TRACESTATE, Trace, TraceContext, UpstreamSpan};
 
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

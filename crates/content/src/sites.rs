@@ -8,7 +8,8 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use crate::hosts::{Hosts, requested_host};
 use crate::routes::{Site, SiteConfig, SiteError};
 use crate::{
-    Body, ErrorReason, Files, Peer, Proxy, Recoding, RequestBody, WholeFile, status_response,
+    Body, ErrorReason, Files, Peer, Proxy, Recoding, Refused, RequestBody, WholeFile,
+    status_response,
 };
 
 /// The content of a server: its sites by their names.
@@ -151,5 +152,6 @@ fn misdirected() -> Response<Body> {
     let mut response = status_response(StatusCode::MISDIRECTED_REQUEST);
     let reason = ErrorReason::from("no site has this name");
     response.extensions_mut().insert(reason);
+    response.extensions_mut().insert(Refused::Host);
     response
 }

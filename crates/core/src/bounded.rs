@@ -244,6 +244,11 @@ impl<K: MapKey, V> BoundedMap<K, V> {
         self.each(|_| true);
     }
 
+    /// The number of changes since they were last drained.
+    pub(crate) fn undrained(&self) -> usize {
+        self.journal.as_ref().map_or(0, Journal::len)
+    }
+
     /// The changes since they were last drained, in the order in which a store applies them. Changes
     /// that the iterator has not given when it is dropped come with the next one.
     pub(crate) fn drain_dirty(&mut self) -> impl Iterator<Item = Change<K, &V>> {

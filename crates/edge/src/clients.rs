@@ -340,6 +340,12 @@ impl Clients {
         changes
     }
 
+    /// The number of changes that the store has not taken yet.
+    pub(crate) fn unstored(&self) -> usize {
+        let stripes = self.stripes.iter();
+        stripes.map(|stripe| stripe.lock().unstored()).sum()
+    }
+
     /// Notes everything as changed, for a store that has lost it.
     pub(crate) fn mark_all_changed(&self) {
         for stripe in &self.stripes {

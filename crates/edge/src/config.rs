@@ -16,6 +16,7 @@ use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::gain::GainConfig;
 use crate::shards::ShardsConfig;
+use crate::spans::TracingConfig;
 use hikyaku_content::{
     AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
     RouteConfig,
@@ -78,6 +79,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Logs.
     pub log: LogConfig,
+    /// Traces for OpenTelemetry.
+    pub tracing: TracingConfig,
     /// Admin page, API and metrics.
     pub admin: AdminConfig,
     /// Where the estimates of clients are kept.
@@ -131,6 +134,7 @@ impl Default for Config {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             log: LogConfig::default(),
+            tracing: TracingConfig::default(),
             admin: AdminConfig::default(),
             state: StateConfig::default(),
             files: FilesConfig::default(),

@@ -381,13 +381,23 @@ impl Conn {
         let shared = &self.shared;
         let version = self.peer.version;
         let metrics = &shared.metrics;
-        metrics.on_exchange(version, exchange.status, exchange.bytes, duration);
+        let congestion = self.congestion();
+        metrics.on_exchange(
+            version,
+            congestion,
+            exchange.status,
+            exchange.bytes,
+            duration,
+        );
         let assignment = self.assignment(exchange);
-        metrics.on_response(assignment, version, self.congestion(), duration);
+        metrics.on_response(assignment, version, congestion, duration);
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
         }
         self.count(exchange, duration, snapshot);
+        if let (Some(span), Some(tracer)) = (&exchange.span, shared.tracer.get()) {
+            tracer.answered(span, || self.facts(exchange, duration));
+        }
         let log = shared.access_log();
         let is_logged = exchange.is_logged && log.is_on();
         if !is_logged && !shared.events.is_watched() {

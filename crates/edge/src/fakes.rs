@@ -270,11 +270,12 @@ impl Server {
         let gauges = crate::metrics::Gauges {
             clients: self.shared.clients.len(),
             response_memory: 0,
+            unstored: self.shared.unstored(),
             tasks: 0,
         };
         let mut registry = crate::metrics::registry();
         self.shared.metrics.register(&mut registry, gauges);
-        let text = crate::metrics::encode(&registry).unwrap();
+        let text = crate::metrics::encode(&registry, &crate::metrics::Process::default()).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         let value = line.unwrap_or_else(|| panic!("no metric {name}"));
         value.trim_start_matches("{}").trim().parse().unwrap()

@@ -17,6 +17,7 @@ use crate::budget::Account;
 use crate::clock;
 use crate::egress::{Outstanding, WakeMeter};
 use crate::pages::Seen;
+use crate::spans::Begun;
 pub(crate) use exchange::{Exchange, Exchanges, host};
 use hikyaku_content::{BoxError, CacheOutcome, ErrorReason, RequestId, User};
 
@@ -239,6 +240,13 @@ impl Ticket {
     pub(crate) fn logs(&mut self, is_logged: bool) {
         if let Some(exchange) = &mut self.exchange {
             exchange.is_logged = is_logged;
+        }
+    }
+
+    /// Notes its span.
+    pub(crate) fn traces(&mut self, span: Box<Begun>) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.span = Some(span);
         }
     }
 

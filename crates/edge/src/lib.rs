@@ -43,6 +43,7 @@ mod serve;
 mod server;
 mod shards;
 mod shared;
+mod spans;
 mod store;
 mod sys;
 pub mod tcp_cc;
@@ -65,8 +66,10 @@ pub use hikyaku_fleet::{
     Entry as FleetEntry, FleetConfig, Member as FleetMember, Status as FleetStatus, StoreUrl,
 };
 pub use listen::{BACKLOG, ListenError, UDP_BUFFER, try_tcp, try_udp};
+pub use metrics::set_commit;
 pub use secrets::{KeyFileError, NoRandomness};
 pub use serve::QuicError;
 pub use server::{Findings, Prepared, Pulse, Server, ServerError, load_model};
 pub use shards::{Kind, ShardHost, ShardsConfig, ShardsError};
+pub use spans::{Collector, ParseCollectorError, TracingConfig};
 pub use store::StoreError;

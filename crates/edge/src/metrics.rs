@@ -5,11 +5,15 @@ mod beacon;
 mod assigned;
 mod caches;
 mod compression;
+mod congestion;
 mod fleet;
 mod gain;
+mod format;
 mod health;
 mod histogram;
 mod ocsp;
+mod process;
+mod spans;
 mod summaries;
 mod totals;
 mod upstreams;
@@ -20,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_core::choice::Assignment;
+use hikyaku_content::Refused;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::transport::{Decision, VersionReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
@@ -34,12 +39,17 @@ use crate::lines::LineCounts;
 pub(crate) use acme::register_acme;
 pub(crate) use beacon::{BeaconCounts, BeaconRefusal, ScriptKind};
 pub(crate) use caches::register_caches;
+use congestion::Carried;
 pub(crate) use fleet::register_fleet;
 pub(crate) use gain::register_gain;
+pub(crate) use format::{Format, accepts_gzip};
 pub(crate) use health::HeaderFault;
 pub(crate) use histogram::BUCKETS;
 use histogram::{Histogram, Histograms};
 pub(crate) use ocsp::register_ocsp;
+pub(crate) use process::Process;
+pub use process::set_commit;
+pub(crate) use spans::register_spans;
 pub(crate) use summaries::Summary;
 pub(crate) use totals::{Totals, quantile};
 pub(crate) use upstreams::register_upstreams;
@@ -52,6 +62,8 @@ pub(crate) struct Metrics {
     requests: [[AtomicU64; STATUS_CLASSES.len()]; Version::ALL.len()],
     response_bytes: [AtomicU64; Version::ALL.len()],
     response_time: [Histogram; Version::ALL.len()],
+    carried: [[Carried; Congestion::ALL.len()]; Version::ALL.len()],
+    requests_refused: [AtomicU64; Refused::ALL.len()],
     opened: [AtomicU64; Version::ALL.len()],
     open: [AtomicU64; Version::ALL.len()],
     congestion: [[AtomicU64; Congestion::ALL.len()]; Transport::ALL.len()],
@@ -85,6 +97,8 @@ pub(crate) struct Metrics {
 pub(crate) struct Gauges {
     /// Client addresses and prefixes that something is known of.
     pub(crate) clients: usize,
+    /// Changes that the store has not taken yet.
+    pub(crate) unstored: usize,
     /// Bytes of responses' content in memory.
     pub(crate) response_memory: u64,
     /// Tasks of the runtime that have not ended.
@@ -156,6 +170,8 @@ pub(crate) struct StoreHealth {
     pub(crate) available: AtomicBool,
     /// Tries to open or write the store that failed.
     pub(crate) failures: AtomicU64,
+    /// Changes that were taken for a write which failed.
+    pub(crate) unwritten: AtomicU64,
 }
 
 impl Metrics {
@@ -170,11 +186,13 @@ impl Metrics {
     pub(crate) fn on_exchange(
         &self,
         version: Version,
+        congestion: Congestion,
         status: Option<StatusCode>,
         bytes: u64,
         time: Duration,
     ) {
         let version = version.index();
+        self.carried[version][congestion.index()].add(bytes, time);
         let class = status.map_or(0, |s| usize::from(s.as_u16() / 100).min(5));
         add(&self.requests[version][class], 1);
         add(&self.response_bytes[version], bytes);
@@ -228,6 +246,11 @@ impl Metrics {
         add(&self.refused[refusal.index()], 1);
     }
 
+    /// Counts a request that the server itself refuses.
+    pub(crate) fn on_refused_request(&self, refused: Refused) {
+        add(&self.requests_refused[refused.index()], 1);
+    }
+
     /// Connections open now.
     pub(crate) fn open(&self, version: Version) -> u64 {
         self.open[version.index()].load(Ordering::Relaxed)
@@ -240,6 +263,7 @@ impl Metrics {
 
     /// Adds these counters to a [`registry`], but for those that need egress routes.
     pub(crate) fn register(&self, registry: &mut Registry, gauges: Gauges) {
+        process::register_build(registry);
         self.register_requests(registry);
         self.register_connections(registry, gauges.response_memory);
         self.register_response_time(registry);
@@ -250,7 +274,7 @@ impl Metrics {
         self.register_congestion(registry);
         self.register_udp(registry);
         self.register_health(registry, gauges.tasks);
-        self.register_store(registry);
+        self.register_store(registry, gauges.unstored);
         self.beacon.register(registry);
     }
 
@@ -268,6 +292,16 @@ impl Metrics {
             "response_body_bytes",
             "Bytes of response bodies handed to the transport",
             by_version(&self.response_bytes),
+        );
+        let refused = Refused::ALL.map(|reason| {
+            let count = value(&self.requests_refused[reason.index()]);
+            (vec![("reason", reason.name())], count)
+        });
+        counters(
+            registry,
+            "requests_refused",
+            "Requests that the server itself refused, by the reason",
+            refused.to_vec(),
         );
     }
 
@@ -292,12 +326,15 @@ impl Metrics {
     }
 
     fn register_response_time(&self, registry: &mut Registry) {
-        let times = Histograms(Version::ALL.map(|v| (v, self.response_time[v.index()].snapshot())));
+        let times = Version::ALL.map(|version| {
+            let time = &self.response_time[version.index()];
+            (version.name().to_owned(), time.snapshot())
+        });
         registry.register_with_unit(
             "response_time",
             "From a request's arrival until its response's last byte is acknowledged",
             Unit::Seconds,
-            times,
+            Histograms::by("version", times.into()),
         );
     }
 
@@ -354,6 +391,7 @@ impl Metrics {
             "Connections that began with a congestion control, or were switched to it",
             congestion,
         );
+        self.register_carried(registry);
     }
 
     fn register_udp(&self, registry: &mut Registry) {
@@ -389,10 +427,15 @@ pub(crate) fn registry() -> Registry {
     Registry::with_prefix("hikyaku")
 }
 
-/// Encodes the registry's metrics in the OpenMetrics text format.
-pub(crate) fn encode(registry: &Registry) -> Result<String, fmt::Error> {
+/// Encodes the registry's metrics, and those of the process, in the OpenMetrics text format.
+pub(crate) fn encode(registry: &Registry, process: &Process) -> Result<String, fmt::Error> {
+    // Their names have no prefix.
+    let mut others = Registry::default();
+    process.register(&mut others);
     let mut out = String::new();
-    text::encode(&mut out, registry)?;
+    text::encode_registry(&mut out, registry)?;
+    text::encode_registry(&mut out, &others)?;
+    text::encode_eof(&mut out)?;
     Ok(out)
 }
 

@@ -37,6 +37,7 @@ use crate::secrets::{self, KeyFileError, NoRandomness, Secrets};
 use crate::serve::{QuicError, Site};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
+use crate::spans::{Tracer, export};
 use crate::store::{self, Lender, Store, StoreError, Writer};
 use crate::tls::{Certificate, Certificates, Stapler, TlsError};
 use certificate::{follow_fleet, keeper, watch_certificates};
@@ -244,6 +245,12 @@ impl Server {
             let (lender, requests) = store::lending();
             services.spawn(store::write_behind(writer, end.clone(), requests));
             self.lender = Some(lender);
+        }
+        if let Some(collector) = config.tracing.otlp.clone() {
+            let (tracer, spans) = Tracer::new(&config.tracing);
+            let tracer = self.shared.tracer.get_or_init(|| Arc::new(tracer));
+            let (config, tracer) = (config.tracing.clone(), Arc::clone(tracer));
+            services.spawn(export(config, collector, tracer, spans, end.clone()));
         }
         let warning = warn_of_coalescing(config.shards.clone());
         let ended = end.clone();

@@ -1,7 +1,7 @@
 //! The state that all connections share: the estimates of clients, the records of routes, and reports.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 
 use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::part::{Look, Part};
 use crate::sections::Limits;
 use crate::shards::Shards;
+use crate::spans::Tracer;
 
 /// State that all connections share.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     /// Takes the reports of browsers.
     pub(crate) receiver: Arc<Receiver>,
+    /// Where a collector takes spans.
+    pub(crate) tracer: OnceLock<Arc<Tracer>>,
     mapping: Once,
     terms: Part<Terms>,
 }
@@ -95,6 +98,7 @@ impl Shared {
             metrics,
             gain: Arc::new(gain),
             events: Events::default(),
+            tracer: OnceLock::new(),
             mapping: Once::new(),
             terms,
         }
@@ -134,6 +138,12 @@ impl Shared {
             gain: self.gain.changes(),
             ..self.clients.changes(limit)
         }
+    }
+
+    /// The number of changes that the store has not taken yet.
+    pub(crate) fn unstored(&self) -> usize {
+        let routes = self.egress.as_ref().map_or(0, |egress| egress.unstored());
+        self.clients.unstored() + routes
     }
 
     /// Notes everything that is known as changed, for a store that has lost it.

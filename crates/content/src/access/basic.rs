@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::config::BasicAuthConfig;
 use super::refuse;
 use super::users::{Users, UsersError};
-use crate::Body;
+use crate::{Body, Refused};
 
 /// Bytes of a name and password with their colon.
 const MAX_CREDENTIALS: usize = 1024;
@@ -116,7 +116,7 @@ impl BasicAuth {
     }
 
     fn ask(&self, reason: &str) -> Response<Body> {
-        let mut response = refuse(StatusCode::UNAUTHORIZED, reason);
+        let mut response = refuse(StatusCode::UNAUTHORIZED, Refused::Credentials, reason);
         let headers = response.headers_mut();
         headers.insert(header::WWW_AUTHENTICATE, self.challenge.clone());
         response
@@ -172,6 +172,7 @@ fn decode(value: &HeaderValue) -> Option<String> {
 fn busy() -> Response<Body> {
     let mut response = refuse(
         StatusCode::SERVICE_UNAVAILABLE,
+        Refused::Busy,
         "too many passwords wait for their check",
     );
     let headers = response.headers_mut();

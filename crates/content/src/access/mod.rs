@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
 
-use crate::{Body, BoxError, ErrorReason, Peer, RequestBody, SiteConfig, status_response};
+use crate::{Body, BoxError, ErrorReason, Peer, Refused, RequestBody, SiteConfig, status_response};
 use addresses::Addresses;
 use ask::ForwardAuth;
 use basic::BasicAuth;
@@ -82,7 +82,8 @@ impl Access {
         let addresses = self.addresses.as_ref();
         let may = addresses.is_none_or(|addresses| addresses.may(client));
         if !may && self.satisfy == Satisfy::All {
-            return Err(refuse(StatusCode::FORBIDDEN, "its address is not allowed"));
+            let reason = "its address is not allowed";
+            return Err(refuse(StatusCode::FORBIDDEN, Refused::Address, reason));
         }
         if let Some(rate) = &self.rate {
             let taken = rate.take(client, request.headers());
@@ -99,22 +100,30 @@ impl Access {
             None => None,
         };
         if let Some(forward) = &self.forward {
-            forward.check(request, peer).await?;
+            let passed = forward.check(request, peer).await;
+            passed.map_err(|response| marked(response, Refused::ForwardAuth))?;
         }
         Ok(user)
     }
 }
 
-/// A response of its status, with the reason for the log.
-fn refuse(status: StatusCode, reason: &str) -> Response<Body> {
-    let mut response = status_response(status);
+/// A response of its status, with the reason for metrics and the one for the log.
+fn refuse(status: StatusCode, refused: Refused, reason: &str) -> Response<Body> {
+    let mut response = marked(status_response(status), refused);
     response.extensions_mut().insert(ErrorReason::from(reason));
+    response
+}
+
+/// The response with the reason for metrics.
+fn marked(mut response: Response<Body>, refused: Refused) -> Response<Body> {
+    response.extensions_mut().insert(refused);
     response
 }
 
 /// Asks the client to come later (RFC 6585 §4).
 fn too_many(wait: Duration) -> Response<Body> {
-    let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests");
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let mut response = refuse(status, Refused::Rate, "too many requests");
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

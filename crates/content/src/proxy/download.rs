@@ -33,7 +33,7 @@ pub(super) struct Download {
     is_waiting: bool,
     /// An error that is reported at the next poll.
     failure: Option<BodyError>,
-    _turn: Kept,
+    turn: Kept,
 }
 
 impl Download {
@@ -52,7 +52,7 @@ impl Download {
             timer: None,
             is_waiting: false,
             failure: None,
-            _turn: turn,
+            turn,
         }
     }
 
@@ -62,6 +62,7 @@ impl Download {
         error: BoxError,
         cx: &Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.turn.broke_off();
         self.failure = Some(BodyError::Upstream(error));
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -107,6 +108,7 @@ impl Body for Download {
             };
         }
         ready!(self.poll_idle(cx));
+        self.turn.broke_off();
         Poll::Ready(Some(Err(BodyError::Idle { limit: self.limit })))
     }
 

@@ -11,6 +11,7 @@ mod connect;
 mod description;
 mod download;
 mod error;
+mod failure;
 mod group;
 mod headers;
 mod http1;
@@ -34,7 +35,10 @@ use std::time::Duration;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 
-use super::{Body, BoxError, ErrorReason, Interim, Peer, Protocol, RequestBody, status_response};
+use super::{
+    Body, BoxError, ErrorReason, Interim, Peer, Protocol, Refused, RequestBody, Trace,
+    status_response,
+};
 use activity::Activity;
 use download::{Download, Incoming};
 use error::SendError;
@@ -52,6 +56,8 @@ pub use config::{
     UpstreamsConfig,
 };
 pub use error::{BodyError, ProxyError};
+pub use failure::UpstreamError;
+pub use group::LatencySnapshot;
 pub(crate) use headers::{append_element, elements, settle_connection};
 pub(crate) use special::is_written_by_proxy;
 pub use upstreams::{UpstreamStatus, Upstreams};
@@ -114,6 +120,9 @@ impl Proxy {
                 let mut response = status_response(refusal.status());
                 let reason = ErrorReason::from_error(&refusal);
                 response.extensions_mut().insert(reason);
+                if let Some(refused) = refusal.refused() {
+                    response.extensions_mut().insert(refused);
+                }
                 response
             }
         }
@@ -129,6 +138,7 @@ impl Proxy {
         let key = self.group.key(&parts, peer);
         let tunnel = self.asked_tunnel(&mut parts, &mut body, peer)?;
         let interim = parts.extensions.remove::<Interim>();
+        let trace = parts.extensions.remove::<Trace>();
         if headers::expects_continue(&parts.headers, peer.version) {
             interim.iter().for_each(Interim::send_continue);
         }
@@ -147,11 +157,14 @@ impl Proxy {
             interim,
         };
         let outgoing = Outgoing::new(parts, description, body, route);
-        let Answered { answer, turn, name } = self.group.send(outgoing, key).await?;
+        let Answered { answer, turn, name } =
+            self.group.send(outgoing, key, trace.as_ref()).await?;
+        let state = turn.state();
         let passed = self.pass(answer, turn, activity, tunnel);
-        passed.map_err(|source| Refusal::Upstream {
-            name: name.to_owned(),
-            source,
+        passed.map_err(|source| {
+            state.erred((&source).into());
+            let name = name.to_owned();
+            Refusal::Upstream { name, source }
         })
     }
 
@@ -253,6 +266,16 @@ impl Refusal {
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Host(_) | Self::Target(_) | Self::Content(_) => StatusCode::BAD_REQUEST,
             Self::Upstream { source, .. } => source.status(),
+        }
+    }
+
+    /// The reason where the upstream has no part in it.
+    fn refused(&self) -> Option<Refused> {
+        match self {
+            Self::Connect | Self::Protocol => Some(Refused::NotOffered),
+            Self::Full => Some(Refused::Busy),
+            Self::Host(_) | Self::Target(_) | Self::Content(_) => Some(Refused::Malformed),
+            Self::NoKey | Self::Upstream { .. } => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::activity::Activity;
 use super::description::Description;
 use super::upload::{Replay, Upload};
 use super::upstream::Upstream;
-use crate::{Interim, RequestBody};
+use crate::{Interim, RequestBody, TRACEPARENT, TraceContext};
 
 /// A request that can go over a connection of either version, and over another one after that.
 pub(super) struct Outgoing {
@@ -77,6 +77,19 @@ impl Outgoing {
 
     pub(super) fn method(&self) -> &Method {
         &self.parts.method
+    }
+
+    /// Names the span of the request to the upstream.
+    pub(super) fn is_traced(&mut self, context: &TraceContext) {
+        self.parts
+            .headers
+            .insert(TRACEPARENT, context.traceparent());
+    }
+
+    /// The URL at an upstream, without its query. The host is the upstream's, whatever it sees.
+    pub(super) fn url(&self, upstream: &Upstream) -> String {
+        let (scheme, host) = (upstream.scheme(), &upstream.authority);
+        format!("{scheme}://{host}{}", self.route.target.path())
     }
 
     /// Begins another attempt. Returns `false` if the content cannot be sent again.

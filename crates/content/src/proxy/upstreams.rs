@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 
 use super::checks;
 use super::config::ProxyConfig;
-use super::group::{Member, State, Terms};
+use super::failure::UpstreamError;
+use super::group::{LatencySnapshot, Member, State, Terms};
 
 /// The upstreams of a server; clones share them. They outlive a reload: one whose URL and settings stay
 /// keeps its health and its counts.
@@ -47,6 +48,10 @@ pub struct UpstreamStatus {
     pub repeats: u64,
     /// Requests whose responses are not over.
     pub under_way: u64,
+    /// Its errors, by their kind's place in [`UpstreamError::ALL`].
+    pub errors: [u64; UpstreamError::ALL.len()],
+    /// The times that it has taken to answer.
+    pub latency: LatencySnapshot,
 }
 
 impl Upstreams {
@@ -86,6 +91,10 @@ impl Upstreams {
             status.failures += state.failures();
             status.repeats += state.repeats();
             status.under_way += state.under_way();
+            for (sum, count) in status.errors.iter_mut().zip(state.errors()) {
+                *sum += count;
+            }
+            status.latency.add(&state.latency());
         }
         all.into_values().collect()
     }

@@ -21,7 +21,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use crate::compress::Compression;
 use crate::hosts::requested_host;
 use crate::{
-    Body, BoxError, ErrorReason, Files, Peer, Proxy, RequestBody, Scheme, WholeFile,
+    Body, BoxError, ErrorReason, Files, Peer, Proxy, Refused, RequestBody, Scheme, WholeFile,
     status_response,
 };
 use action::{Action, Unusable};
@@ -264,5 +264,6 @@ fn refuse_dot_segment() -> Response<Body> {
     let mut response = status_response(StatusCode::BAD_REQUEST);
     let reason = ErrorReason::from("the path has a segment `.` or `..`");
     response.extensions_mut().insert(reason);
+    response.extensions_mut().insert(Refused::Malformed);
     response
 }

@@ -72,6 +72,11 @@ impl<K: Copy> Journal<K> {
         };
     }
 
+    /// Changes that a store has not taken.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.cleared) + self.removed.len() + self.dirty.len()
+    }
+
     /// The next change. Removals go first: a key that was removed and came back is put after it.
     pub(super) fn next<'a, V>(&mut self, slab: &'a Slab<K, V>) -> Option<Change<K, &'a V>> {
         if std::mem::take(&mut self.cleared) {

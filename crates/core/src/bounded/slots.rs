@@ -33,6 +33,12 @@ impl SlotSet {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        let ones = self.words.iter().map(|word| word.count_ones() as usize);
+        ones.sum()
+    }
+
     /// Takes one out.
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         let words = self.words.len();

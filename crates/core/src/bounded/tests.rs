@@ -309,11 +309,14 @@ fn a_journal_that_nobody_reads_stays_small() {
     for round in 0..100 {
         (0..=255).for_each(|host| *map.change_or_insert(Place::Host(host)) = round);
     }
+    let undrained = map.undrained();
     let changes: Vec<_> = map.drain_dirty().collect();
+    assert_eq!(undrained, changes.len());
     assert!(changes.len() <= 1 + 2 * 16, "{}", changes.len());
     assert_eq!(changes[0], Change::Clear, "the store is written anew");
     let there = changes
         .iter()
         .filter(|change| matches!(change, Change::Put(..)));
     assert_eq!(there.count(), 16, "what is there is not lost");
+    assert_eq!(map.undrained(), 0);
 }

@@ -216,6 +216,11 @@ impl ClientTable {
         changes.map(|change| change.map(|packed| packed.estimate().encode()))
     }
 
+    /// The number of changes that no store has taken yet.
+    pub fn unstored(&self) -> usize {
+        self.records.undrained()
+    }
+
     /// Notes all records as changed, for a store that has lost them.
     pub fn mark_all_changed(&mut self) {
         self.records.mark_all_changed();

@@ -323,6 +323,11 @@ impl RouteTable {
         changes
     }
 
+    /// The number of changes that no store has taken yet.
+    pub fn unstored(&self) -> usize {
+        self.records.undrained()
+    }
+
     /// Notes all records as changed, for a store that has lost them.
     pub fn mark_all_changed(&mut self) {
         self.records.mark_all_changed();

@@ -3,6 +3,7 @@
 mod assets;
 mod clients;
 mod demand;
+mod exposition;
 mod forget;
 mod gain;
 mod guard;
@@ -26,12 +27,10 @@ use hikyaku_core::egress::NetworkSummary;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde::Serialize;
-use tokio::runtime::Handle;
 
 use crate::gain::{SCRAPED, USUAL};
 use crate::limits::Connections;
 use crate::live::LiveConnections;
-use crate::metrics::{self, Gauges};
 use crate::part::Part;
 use crate::qlog::Traces;
 use crate::shared::Shared;
@@ -39,6 +38,7 @@ use crate::tls::{CertificateReport, Certificates, Stapler};
 use demand::DemandError;
 pub(crate) use demand::Demands;
 pub use demand::{Demand, Order};
+use exposition::exposition;
 use forget::forget;
 use hikyaku_content::{Body, Caches, Upstreams};
 pub use listener::AdminError;
@@ -123,7 +123,10 @@ async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body>
     }
     match (request.method(), path.as_str()) {
         (&Method::GET | &Method::HEAD, "/healthz") => text("text/plain; charset=utf-8", "ok\n"),
-        (&Method::GET, "/metrics") => apart(admin, exposition).await,
+        (&Method::GET, "/metrics") => {
+            let headers = request.headers().clone();
+            apart(admin, move |admin| exposition(&headers, admin)).await
+        }
         (&Method::GET, "/v1/status") => json(&Status::of(admin)),
         (&Method::GET, "/v1/clients") => {
             let query = query.map(str::to_owned);
@@ -216,42 +219,6 @@ fn not_allowed(allow: &'static str) -> Response<Body> {
         .headers_mut()
         .insert(header::ALLOW, HeaderValue::from_static(allow));
     response
-}
-
-fn exposition(admin: &Admin) -> Response<Body> {
-    let shared = &admin.shared;
-    let gauges = Gauges {
-        clients: shared.clients.len(),
-        response_memory: admin.connections.memory(),
-        tasks: Handle::current().metrics().num_alive_tasks(),
-    };
-    let mut registry = metrics::registry();
-    shared.metrics.register(&mut registry, gauges);
-    admin.certificates.load().register(&mut registry);
-    if let Some(keeper) = &admin.acme {
-        metrics::register_acme(&mut registry, keeper.counts(), &keeper.statuses());
-    }
-    metrics::register_ocsp(&mut registry, admin.stapler.counts(), &certificates(admin));
-    metrics::register_upstreams(&mut registry, &admin.upstreams.statuses());
-    metrics::register_caches(&mut registry, &admin.caches.statuses());
-    metrics::register_gain(
-        &mut registry,
-        &shared.gain.report(USUAL, None, SCRAPED),
-    );
-    if let Some(fleet) = shared.fleet.status() {
-        metrics::register_fleet(&mut registry, &fleet);
-    }
-    if let Some(egress) = &shared.egress {
-        egress.register(&mut registry);
-        shared.metrics.register_failovers(&mut registry);
-    }
-    match metrics::encode(&registry) {
-        Ok(metrics) => text(
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            metrics,
-        ),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
 }
 
 fn certificates(admin: &Admin) -> Vec<CertificateReport> {

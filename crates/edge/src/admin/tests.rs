@@ -139,7 +139,12 @@ async fn every_path_answers_its_method() {
             400,
             "reading the request's body",
         ),
-        ("GET /metrics", "", 200, "# EOF"),
+        (
+            "GET /metrics",
+            "",
+            200,
+            "content-type: text/plain; version=0.0.4",
+        ),
     ];
     for (request, body, status, holds) in cases {
         let (head, answer) = api.send(request, body).await;
@@ -162,6 +167,47 @@ async fn every_path_answers_its_method() {
             "{request}: {head}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_come_in_the_format_and_coding_that_are_asked_for() {
+    let api = Api::start(None);
+    let open = "GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text";
+    // The rest of the request's lines follows the version.
+    let (head, body) = api.send(&format!("{open}\r\nx: y"), "").await;
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
+    assert!(head.contains("vary: Accept, Accept-Encoding"), "{head}");
+    assert!(body.ends_with("\n# EOF\n") && body.contains("# TYPE hikyaku_build info\n"));
+    let (head, body) = api.send("GET /metrics", "").await;
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    assert!(!head.contains("content-encoding"), "{head}");
+    assert!(!body.contains("# EOF") && body.contains("# TYPE hikyaku_build_info gauge\n"));
+    assert!(body.contains("\nprocess_open_fds "), "{body}");
+    let mut client = api.connect();
+    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n\
+                   connection: close\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    let mut response = Vec::new();
+    client.read_to_end(&mut response).await.unwrap();
+    let end = response
+        .windows(4)
+        .position(|bytes| bytes == b"\r\n\r\n")
+        .unwrap();
+    let head = String::from_utf8_lossy(&response[..end]);
+    assert!(head.contains("content-encoding: gzip"), "{head}");
+    let mut plain = String::new();
+    let mut decoder = flate2::read::GzDecoder::new(&response[end + 4..]);
+    std::io::Read::read_to_string(&mut decoder, &mut plain).unwrap();
+    assert!(
+        plain.contains("\n# TYPE process_cpu_seconds_total counter\n"),
+        "{plain}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

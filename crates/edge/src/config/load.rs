@@ -99,7 +99,9 @@ impl Config {
             .into_iter()
             .map(ConfigError::Conflict);
         let gain = self.gain.faults().into_iter().map(ConfigError::Conflict);
-        faults.chain(acme).chain(fleet).chain(gain).collect()
+        let tracing = self.tracing.fault().map(ConfigError::Conflict);
+        let faults = faults.chain(acme).chain(fleet);
+        faults.chain(gain).chain(tracing).collect()
     }
 
     fn faults_of_fleet(&self) -> Vec<String> {

@@ -9,8 +9,9 @@ use http::HeaderValue;
 use super::Conn;
 use crate::access_log::{Basis, Entry, Time};
 use crate::ledger::Exchange;
+use crate::spans::{ExchangeFacts, short};
 use crate::transport::Snapshot;
-use hikyaku_content::CacheOutcome;
+use hikyaku_content::{CacheOutcome, Scheme};
 
 impl Conn {
     /// The log entry of an exchange that took `duration`.
@@ -57,6 +58,34 @@ impl Conn {
             user: exchange.user.as_ref().map_or("", |user| &user.0),
             referer: text(&exchange.referer),
             user_agent: text(&exchange.user_agent),
+        }
+    }
+}
+
+impl Conn {
+    /// The properties of an exchange for its span.
+    pub(super) fn facts(&self, exchange: &Exchange, time: Duration) -> ExchangeFacts {
+        let client = exchange.client.unwrap_or(self.peer.remote);
+        let decision = self.decision();
+        let agent = text(&exchange.user_agent);
+        ExchangeFacts {
+            started: exchange.started,
+            time,
+            method: exchange.method.clone(),
+            path: short(exchange.uri.path()),
+            scheme: match self.peer.scheme {
+                Scheme::Http => "http",
+                Scheme::Https => "https",
+            },
+            host: short(&exchange.host),
+            client: client.ip().to_canonical().to_string(),
+            version: self.peer.version,
+            user_agent: (!agent.is_empty()).then(|| short(agent)),
+            status: exchange.status.map(|status| status.as_u16()),
+            bytes: exchange.bytes,
+            complete: exchange.complete,
+            decision: decision.version.name(),
+            reason: decision.reason.code(),
         }
     }
 }

@@ -114,6 +114,11 @@ impl Egress {
         changes
     }
 
+    /// The number of changed records of routes that the store has not taken yet.
+    pub(crate) fn unstored(&self) -> usize {
+        self.table.lock().unstored()
+    }
+
     /// Notes everything as changed, for a store that has lost it.
     pub(crate) fn mark_all_changed(&self) {
         self.table.lock().mark_all_changed();

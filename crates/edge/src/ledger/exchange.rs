@@ -9,6 +9,7 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 
 use crate::clock;
 use crate::pages::Seen;
+use crate::spans::Begun;
 use hikyaku_content::{CacheOutcome, ErrorReason, RequestId, User};
 
 /// A request and its response.
@@ -37,6 +38,8 @@ pub(crate) struct Exchange {
     pub(crate) page: Option<Arc<Seen>>,
     /// Whether it is the connection's first.
     pub(crate) is_first: bool,
+    /// Its span, where requests are traced.
+    pub(crate) span: Option<Box<Begun>>,
     /// Whether the access log has it.
     pub(crate) is_logged: bool,
     /// Bytes of the response's body that went to the transport.
@@ -69,6 +72,7 @@ impl Exchange {
             id: None,
             page: None,
             is_first: false,
+            span: None,
             is_logged: true,
             bytes: 0,
             complete: false,

@@ -124,7 +124,7 @@ impl Metrics {
         ]
     }
 
-    pub(super) fn register_store(&self, registry: &mut Registry) {
+    pub(super) fn register_store(&self, registry: &mut Registry, unstored: usize) {
         let Some(health) = self.store.get() else {
             return;
         };
@@ -140,6 +140,12 @@ impl Metrics {
             "store_failures",
             "Tries to open or write the store that failed",
             vec![(Labels::new(), value(&health.failures))],
+        );
+        gauge(
+            registry,
+            "store_pending",
+            "Changes of records that are still to be written to the store",
+            unstored as u64 + value(&health.unwritten),
         );
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use hikyaku_units::arm::Version;
+use hikyaku_content::LatencySnapshot;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
@@ -56,14 +56,32 @@ pub(super) struct HistogramSnapshot {
     sum: f64,
 }
 
-/// One histogram a version.
+impl From<&LatencySnapshot> for HistogramSnapshot {
+    fn from(latency: &LatencySnapshot) -> Self {
+        Self {
+            buckets: latency.buckets(),
+            sum: latency.sum().as_secs_f64(),
+        }
+    }
+}
+
+/// A histogram for each value of a label.
 #[derive(Debug)]
-pub(super) struct Histograms(pub(super) [(Version, HistogramSnapshot); Version::ALL.len()]);
+pub(super) struct Histograms {
+    label: &'static str,
+    values: Vec<(String, HistogramSnapshot)>,
+}
+
+impl Histograms {
+    pub(super) const fn by(label: &'static str, values: Vec<(String, HistogramSnapshot)>) -> Self {
+        Self { label, values }
+    }
+}
 
 impl EncodeMetric for Histograms {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (version, HistogramSnapshot { buckets, sum }) in &self.0 {
-            let labels = [("version", version.name())];
+        for (value, HistogramSnapshot { buckets, sum }) in &self.values {
+            let labels = [(self.label, value.as_str())];
             let mut encoder = encoder.encode_family(&labels)?;
             let count = buckets.iter().map(|(_, n)| n).sum();
             encoder.encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;

@@ -36,12 +36,14 @@ fn exposed() -> String {
     let health = StoreHealth {
         available: true.into(),
         failures: 0.into(),
+        unwritten: 0.into(),
     };
     metrics.store.get_or_init(|| Arc::new(health));
     let gauges = Gauges {
         clients: 1,
-        response_memory: 2,
-        tasks: 3,
+        unstored: 2,
+        response_memory: 3,
+        tasks: 4,
     };
     let mut registry = registry();
     metrics.register(&mut registry, gauges);
@@ -73,9 +75,10 @@ fn exposed() -> String {
     register_caches(&mut registry, &[cache]);
     register_fleet(&mut registry, &FleetStatus::default());
     register_gain(&mut registry, &gain());
+    register_spans(&mut registry, [1, 2]);
     egress.register(&mut registry);
     metrics.register_failovers(&mut registry);
-    let text = encode(&registry).unwrap();
+    let text = encode(&registry, &Process::example()).unwrap();
     let mut lines: Vec<_> = text
         .lines()
         .map(|line| match line.rsplit_once(' ') {
@@ -85,7 +88,8 @@ fn exposed() -> String {
         .collect();
     // Labels come in any order.
     lines.sort_unstable();
-    lines.join("\n") + "\n"
+    let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
+    lines.join("\n").replace(version, "version=\"0.0.0\"") + "\n"
 }
 
 /// A report without a client.
@@ -163,12 +167,13 @@ fn counts_show_under_their_names() {
     metrics.on_congestion(Transport::Quic, Congestion::Bbr);
     let gauges = Gauges {
         clients: 0,
+        unstored: 0,
         response_memory: 0,
         tasks: 0,
     };
     let mut registry = registry();
     metrics.register(&mut registry, gauges);
-    let text = encode(&registry).unwrap();
+    let text = encode(&registry, &Process::example()).unwrap();
     for line in [
         "hikyaku_udp_events_total{event=\"advertised\"} 1",
         "hikyaku_udp_events_total{event=\"session_ended\"} 2",

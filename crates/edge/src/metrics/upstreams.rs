@@ -1,11 +1,12 @@
 //! Metrics of the reverse proxy's upstreams.
 
-use hikyaku_content::UpstreamStatus;
+use hikyaku_content::{UpstreamError, UpstreamStatus};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 use super::counters;
+use super::histogram::Histograms;
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -54,6 +55,32 @@ pub(crate) fn register_upstreams(registry: &mut Registry, upstreams: &[UpstreamS
         }
         registry.register(name, help, family);
     }
+    register_errors(registry, upstreams);
+    let times = upstreams.iter();
+    let times = times.map(|it| (it.url.clone(), (&it.latency).into()));
+    registry.register_with_unit(
+        "upstream_response_time",
+        "From a request to an upstream until the head of its response is there",
+        Unit::Seconds,
+        Histograms::by("upstream", times.collect()),
+    );
+}
+
+fn register_errors(registry: &mut Registry, upstreams: &[UpstreamStatus]) {
+    let errors = upstreams.iter().flat_map(|upstream| {
+        let kinds = UpstreamError::ALL.into_iter().zip(upstream.errors);
+        kinds.map(|(kind, count)| {
+            let mut labels = labels(upstream);
+            labels.push(("kind", kind.name().to_owned()));
+            (labels, count)
+        })
+    });
+    counters(
+        registry,
+        "upstream_errors",
+        "Errors of an upstream by their kind",
+        errors.collect(),
+    );
 }
 
 fn labels(upstream: &UpstreamStatus) -> Labels {

@@ -29,8 +29,8 @@ use super::{Answerer, Service, executor};
 use crate::conn::Conn;
 use crate::ledger::Ticket;
 use crate::measure::{Acknowledged, QuicConnection, QuicMeter};
-use crate::metrics::Refusal;
-use hikyaku_content::{Body, Interim, Protocol};
+use crate::metrics::{Metrics, Refusal};
+use hikyaku_content::{Body, Interim, Protocol, Refused};
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
 use whole::Answered;
@@ -207,8 +207,9 @@ enum Event {
 }
 
 /// Answers a request whose header section cannot be used.
-async fn refuse(answer: Answer, error: &StreamError) {
+async fn refuse(answer: Answer, error: &StreamError, metrics: &Metrics) {
     if let StreamError::TooLarge = error {
+        metrics.on_refused_request(Refused::HeaderSize);
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return answer.refuse(status).await;
     }
@@ -233,6 +234,7 @@ impl Handler {
         } = request;
         let mut answer = Answer::new(sending);
         let patience = self.answerer.site.service().timeouts.header;
+        let metrics = &self.answerer.conn.shared.metrics;
         let reading = async {
             match head {
                 Some(head) => Ok(head),
@@ -241,9 +243,10 @@ impl Handler {
         };
         let head = match tokio::time::timeout(patience, reading).await {
             Ok(Ok(head)) => head,
-            Ok(Err(error)) => return refuse(answer, &error).await,
+            Ok(Err(error)) => return refuse(answer, &error, metrics).await,
             Err(_) => {
                 tracing::debug!("HTTP/3 request: its header section came too slowly");
+                metrics.on_refused_request(Refused::Slow);
                 return answer.refuse(StatusCode::REQUEST_TIMEOUT).await;
             }
         };
@@ -276,7 +279,7 @@ impl Handler {
     ) -> Option<Response<Body>> {
         if !self.complete.load(Ordering::Relaxed) && !is_safe(request.method()) {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
-            return Some(refused(StatusCode::TOO_EARLY, ticket));
+            return Some(self.refused(StatusCode::TOO_EARLY, ticket));
         }
         let has_interim = self.answerer.site.service().content.has_interim_responses();
         let (interim, heads) = has_interim.then(Interim::channel).unzip();
@@ -285,7 +288,7 @@ impl Handler {
                 Ok(request) => request,
                 Err(error) => {
                     tracing::debug!("HTTP/3 request: {error}");
-                    return refused(StatusCode::BAD_REQUEST, ticket);
+                    return self.refused(StatusCode::BAD_REQUEST, ticket);
                 }
             };
             if let Some(interim) = interim {
@@ -306,6 +309,16 @@ impl Handler {
             }
         }
     }
+
+    /// An empty response to a request that no content may see.
+    fn refused(&self, status: StatusCode, ticket: &mut Ticket) -> Response<Body> {
+        let metrics = &self.answerer.conn.shared.metrics;
+        metrics.on_refused_request(Refused::of_status(status));
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        ticket.answered(&response);
+        response
+    }
 }
 
 /// The request of a header section.
@@ -317,13 +330,6 @@ fn request_of(head: RequestHead) -> Request<()> {
         &mut request,
     );
     request
-}
-
-fn refused(status: StatusCode, ticket: &mut Ticket) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    ticket.answered(&response);
-    response
 }
 
 /// Methods whose replay does no harm.

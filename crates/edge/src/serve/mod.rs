@@ -37,7 +37,9 @@ use crate::pace::paced;
 use beacon::{Fields, Visited, point};
 use body::LimitedBody;
 use check::{Fault, check, check_scheme};
-use hikyaku_content::{Body, ErrorReason, Peer, RequestBody, Scheme, Stopping, omit_content};
+use hikyaku_content::{
+    Body, ErrorReason, Peer, Refused, RequestBody, Scheme, Stopping, omit_content,
+};
 pub use quic::QuicError;
 pub(crate) use quic::{Handshakes, QuicConfig, QuicListener};
 pub(crate) use site::{Service, Site};
@@ -53,17 +55,27 @@ pub(crate) struct Answerer {
 impl Answerer {
     /// Answers a request: checks what no content has to care for, and applies the
     /// connection's decision to the response.
-    async fn respond(&self, request: Request<RequestBody>, ticket: &mut Ticket) -> Response<Body> {
+    async fn respond(
+        &self,
+        mut request: Request<RequestBody>,
+        ticket: &mut Ticket,
+    ) -> Response<Body> {
         let conn = &self.conn;
         let service = self.site.service_full();
         conn.meet(request.headers());
         let asked = conn.asked(&request);
         ticket.is_of(asked.client);
         ticket.logs(service.content.is_logged(&request, &conn.peer));
+        if let Some(tracer) = conn.shared.tracer.get() {
+            ticket.traces(tracer.begin(&mut request));
+        }
         let path = conn.route().map(|_| request.uri().clone());
         let method = request.method().clone();
         let fields = Fields::of(&service, &request);
         let mut response = self.checked(&service, request, &asked).await;
+        if let Some(refused) = response.extensions().get::<Refused>() {
+            conn.shared.metrics.on_refused_request(*refused);
+        }
         omit_content(&method, &mut response);
         service.name_server(&mut response);
         conn.apply(response.headers_mut(), &asked);
@@ -204,5 +216,6 @@ fn refusal(status: StatusCode, reason: &str) -> Response<Body> {
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
     response.extensions_mut().insert(ErrorReason::from(reason));
+    response.extensions_mut().insert(Refused::of_status(status));
     response
 }

@@ -28,7 +28,9 @@ impl Answerer {
     /// `None` says nothing of the answer, which [`Answerer::respond`] then gives.
     pub(super) fn whole_file(&self, service: &Service, request: &Request<()>) -> Option<WholeFile> {
         let is_changed = service.shards.is_some() || self.conn.pacing().is_some();
-        if is_changed || !matches!(*request.method(), Method::GET | Method::HEAD) {
+        // Spans begin elsewhere.
+        let is_traced = self.conn.shared.tracer.get().is_some();
+        if is_changed || is_traced || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
         }
         let scheme = self.conn.scheme_of(request.headers());

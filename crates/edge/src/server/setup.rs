@@ -207,6 +207,7 @@ pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerEr
         ("behind.quic_lb", now.behind.quic_lb == new.behind.quic_lb),
         ("egress", now.egress == new.egress),
         ("state.dir", now.state == new.state),
+        ("tracing", now.tracing == new.tracing),
         (
             "fleet.key_file",
             now.fleet.key_file == new.fleet.key_file

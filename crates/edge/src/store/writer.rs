@@ -56,6 +56,7 @@ impl Writer {
         let health = StoreHealth {
             available: AtomicBool::new(true),
             failures: AtomicU64::new(0),
+            unwritten: AtomicU64::new(0),
         };
         let health = shared.metrics.store.get_or_init(|| Arc::new(health));
         let mut writer = Self {
@@ -144,6 +145,7 @@ impl Writer {
     }
 
     fn succeeded(&mut self) {
+        self.health.unwritten.store(0, Ordering::Relaxed);
         self.outage = None;
         if !self.health.available.swap(true, Ordering::Relaxed) {
             let path = Store::file(&self.dir);
@@ -153,6 +155,9 @@ impl Writer {
 
     fn failed(&mut self, why: impl Display) {
         add(&self.health.failures, 1);
+        let unwritten = self.unwritten.records.len() + self.unwritten.routes.records.len();
+        let unwritten = unwritten as u64;
+        self.health.unwritten.store(unwritten, Ordering::Relaxed);
         let pause = match &self.outage {
             Some(outage) => (outage.pause * 2).min(MAX_PAUSE),
             None => WRITE_INTERVAL,

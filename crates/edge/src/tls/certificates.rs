@@ -122,7 +122,13 @@ impl Certificates {
                 let key = ("key", description.key.to_owned());
                 let site = site.map(|site| ("site", site.clone()));
                 let labels = std::iter::once(key).chain(site).collect();
-                not_after.get_or_create(&labels).set(description.not_after);
+                // Of several with these labels the first to expire counts.
+                let gauge = not_after.get_or_create(&labels);
+                let earliest = match gauge.get() {
+                    0 => description.not_after,
+                    other => other.min(description.not_after),
+                };
+                gauge.set(earliest);
             }
         };
         add(None, &self.server);
@@ -171,5 +177,74 @@ impl ResolvesServerCert for Certificates {
         }
         let named = hello.server_name().and_then(|name| self.hosts.get(name));
         named.unwrap_or(&self.server).resolve(hello)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+
+    use super::*;
+    use crate::sections::SiteTls;
+
+    /// Files of a certificate for a name, which expires at the beginning of 2040.
+    fn files(dir: &Path, name: &str) -> SiteTls {
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2040, 1, 1);
+        let made = params.self_signed(&key).unwrap();
+        let (cert, secret) = (dir.join("cert.pem"), dir.join("key.pem"));
+        fs::write(&cert, made.pem()).unwrap();
+        fs::write(&secret, key.serialize_pem()).unwrap();
+        SiteTls {
+            cert: vec![cert],
+            key: vec![secret],
+            acme: false,
+        }
+    }
+
+    #[test]
+    fn the_end_of_every_kind_of_certificate_is_a_metric() {
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let dir = tempfile::tempdir().unwrap();
+        let names = vec!["localhost".to_owned()];
+        let server = Certificate::load(Source::SelfSigned { names }, &provider).unwrap();
+        let server = Arc::new(server);
+        let site = |name: &str, tls| SiteSection {
+            names: vec![name.to_owned()],
+            tls,
+            ..SiteSection::default()
+        };
+        let acme = SiteTls {
+            acme: true,
+            ..SiteTls::default()
+        };
+        let sites = [
+            site("files.example", files(dir.path(), "files.example")),
+            site("made.example", SiteTls::default()),
+            site("acme.example", acme),
+        ];
+        let state = Some(dir.path());
+        let all = Certificates::new(Arc::clone(&server), &sites, state, None, &provider).unwrap();
+        let mut registry = Registry::default();
+        all.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let made = |site: &str| {
+            let certificate = all.hosts.get(site).unwrap();
+            certificate.description().not_after
+        };
+        let name = "certificate_not_after_seconds";
+        let (ours, none_yet) = (made("made.example"), made("acme.example"));
+        for line in [
+            format!("{name}{{key=\"ecdsa\"}} {}", server.description().not_after),
+            format!("{name}{{key=\"ed25519\",site=\"files.example\"}} 2208988800"),
+            format!("{name}{{key=\"ecdsa\",site=\"made.example\"}} {ours}"),
+            format!("{name}{{key=\"ecdsa\",site=\"acme.example\"}} {none_yet}"),
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
     }
 }

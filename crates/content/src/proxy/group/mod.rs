@@ -3,10 +3,12 @@
 mod budget;
 mod choice;
 mod hash;
+mod latency;
 mod member;
 mod standing;
 mod state;
 mod tier;
+mod traced;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,12 +25,14 @@ use super::config::{Balance, HashBy, ProxyConfig};
 use super::error::SendError;
 use super::outgoing::Outgoing;
 use super::pool::{Answer, Unanswered};
-use crate::Peer;
+use crate::{Peer, Trace};
 use budget::Budget;
 use choice::{Load, Look};
 use standing::Standing;
 use tier::Tier;
+use traced::Attempt;
 
+pub use latency::LatencySnapshot;
 pub(super) use member::Member;
 pub(super) use standing::Terms;
 pub(super) use state::{Kept, State, Turn};
@@ -110,6 +114,7 @@ impl Group {
         &self,
         mut outgoing: Outgoing,
         key: u64,
+        trace: Option<&Trace>,
     ) -> Result<Answered<'_>, Refusal> {
         let mut tried = Vec::new();
         let mut last = None;
@@ -121,7 +126,15 @@ impl Group {
             drop(last.take());
             let member = &self.members[index];
             outgoing.aim(&member.upstream).map_err(Refusal::Target)?;
+            let span = trace.map(|trace| Attempt::begin(trace, &mut outgoing, tried.len()));
+            let asked = Instant::now();
             let sent = member.pool.send(&mut outgoing).await;
+            if sent.is_ok() {
+                member.state.answered(asked.elapsed());
+            }
+            if let Some(span) = span {
+                span.end(&member.upstream, &outgoing, &sent);
+            }
             let may_repeat = self.judge(member, &sent, &outgoing);
             let result = match sent {
                 Ok(answer) => Ok(Answered {

@@ -8,8 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::latency::{Latency, LatencySnapshot};
 use super::standing::{Change, Health, Standing, Terms, Time};
 use crate::ErrorReason;
+use crate::proxy::error::SendError;
+use crate::proxy::failure::UpstreamError;
 
 /// The state of an upstream. It may outlive a reload, and several groups may share it.
 ///
@@ -25,6 +28,9 @@ pub(in crate::proxy) struct State {
     ended: AtomicU64,
     failures: AtomicU64,
     repeats: AtomicU64,
+    /// By the place of their kind in [`UpstreamError::ALL`].
+    errors: [AtomicU64; UpstreamError::ALL.len()],
+    latency: Latency,
     /// Whether `health` has to be asked.
     is_troubled: AtomicBool,
     health: Mutex<Health>,
@@ -39,6 +45,8 @@ impl State {
             ended: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             repeats: AtomicU64::new(0),
+            errors: Default::default(),
+            latency: Latency::default(),
             is_troubled: AtomicBool::new(false),
             health: Mutex::new(Health::new(terms)),
         }
@@ -82,6 +90,26 @@ impl State {
         self.repeats.load(Relaxed)
     }
 
+    /// Its errors so far, by their kind's place in [`UpstreamError::ALL`].
+    pub(in crate::proxy) fn errors(&self) -> [u64; UpstreamError::ALL.len()] {
+        std::array::from_fn(|kind| self.errors[kind].load(Relaxed))
+    }
+
+    /// The times that it has taken to answer.
+    pub(in crate::proxy) fn latency(&self) -> LatencySnapshot {
+        self.latency.snapshot()
+    }
+
+    /// Notes an error.
+    pub(in crate::proxy) fn erred(&self, kind: UpstreamError) {
+        self.errors[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Notes the time from a request to the head of its response.
+    pub(super) fn answered(&self, time: Duration) {
+        self.latency.observe(time);
+    }
+
     /// Whether it is neither avoided nor turned off by checks.
     pub(in crate::proxy) fn is_up(&self) -> bool {
         !self.is_troubled.load(Relaxed) || self.health.lock().is_up()
@@ -111,8 +139,9 @@ impl State {
     }
 
     /// Notes the failure of a request that had `begun` then.
-    pub(super) fn failed(&self, begun: Instant, cause: &dyn Error) {
+    pub(super) fn failed(&self, begun: Instant, cause: &SendError) {
         self.failures.fetch_add(1, Relaxed);
+        self.erred(cause.into());
         let begun = begun.saturating_duration_since(self.since);
         let change = self.note(|health, now| health.failed(begun, now));
         if let Some(Change::Avoided(pause)) = change {
@@ -132,6 +161,9 @@ impl State {
     /// Notes the outcome of a check.
     pub(in crate::proxy) fn checked<E: Error>(&self, outcome: &Result<(), E>) {
         let is_well = outcome.is_ok();
+        if !is_well {
+            self.erred(UpstreamError::Check);
+        }
         match (
             self.note(|health, now| health.checked(is_well, now)),
             outcome,
@@ -159,7 +191,12 @@ impl State {
 #[derive(Debug)]
 pub(in crate::proxy) struct Turn<'a>(&'a Arc<State>);
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    /// The state of the upstream that has it.
+    pub(in crate::proxy) fn state(&self) -> &'a State {
+        self.0
+    }
+
     /// Makes it last as long as a response that is handed on.
     pub(in crate::proxy) fn keep(self) -> Kept {
         let kept = Kept(Arc::clone(self.0));
@@ -177,6 +214,13 @@ impl Drop for Turn<'_> {
 /// A request under way, on its own. Dropped, it is over.
 #[derive(Debug)]
 pub(in crate::proxy) struct Kept(Arc<State>);
+
+impl Kept {
+    /// Notes that the body of the response has ended early.
+    pub(in crate::proxy) fn broke_off(&self) {
+        self.0.erred(UpstreamError::Body);
+    }
+}
 
 impl Drop for Kept {
     fn drop(&mut self) {
@@ -240,7 +284,7 @@ mod tests {
     #[test]
     fn trouble_is_seen_until_it_is_over() {
         let state = state();
-        let cause = std::io::Error::other("it is gone");
+        let cause = SendError::Connect(std::io::Error::other("it is gone"));
         let begun = Instant::now();
         state.failed(begun, &cause);
         assert!(state.is_up() && state.is_troubled.load(Relaxed));
@@ -252,6 +296,10 @@ mod tests {
         assert_eq!(state.failures(), 2);
         state.checked(&Err(cause));
         assert_eq!(state.standing(), Standing::Down);
+        let errors = UpstreamError::ALL.into_iter().zip(state.errors());
+        let errors: Vec<_> = errors.filter(|(_, count)| *count > 0).collect();
+        let want = [(UpstreamError::Connect, 2), (UpstreamError::Check, 1)];
+        assert_eq!(errors, want);
         state.checked(&Ok::<_, std::io::Error>(()));
         assert_eq!(state.standing(), Standing::Up(1.0));
     }

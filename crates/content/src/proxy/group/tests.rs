@@ -71,7 +71,10 @@ fn fail(group: &Group, index: usize) {
     let begun = Instant::now();
     for _ in 0..3 {
         let state = &group.members[index].state;
-        state.failed(begun, &std::io::Error::other("it is gone"));
+        state.failed(
+            begun,
+            &SendError::Connect(std::io::Error::other("it is gone")),
+        );
     }
 }
 

@@ -290,7 +290,9 @@ fn scopes_are_forgotten() {
         assert_eq!(table.forget(scope), gone, "{scope:?}");
         assert_eq!(table.len(), 7 - gone, "{scope:?}");
         table.records.assert_sound();
+        assert_eq!(table.unstored(), changes, "{scope:?}");
         let changed: Vec<_> = table.drain_dirty().collect();
+        assert_eq!(table.unstored(), 0, "{scope:?}");
         assert!(changed.len() == changes && !changed.iter().any(|c| matches!(c, Change::Put(..))));
     }
 }

@@ -18,7 +18,7 @@ use super::super::tcp::{DriveHttp, Driving};
 use super::super::{Answerer, Service};
 use super::front::Given;
 use crate::measure::TrackedBody;
-use hikyaku_content::{BoxError, HeaderSize, Interim, RequestBody};
+use hikyaku_content::{BoxError, HeaderSize, Interim, Refused, RequestBody};
 
 type Io<T> = TokioIo<WithInterim<Given<T>>>;
 
@@ -78,6 +78,16 @@ where
 
     fn stop(self: Pin<&mut Self>) {
         self.graceful_shutdown();
+    }
+}
+
+/// The reason of a request that hyper has refused, by the error that ends its connection.
+pub(super) fn refused(error: &BoxError) -> Option<Refused> {
+    let error = error.downcast_ref::<::hyper::Error>()?;
+    match (error.is_parse_too_large(), error.is_parse()) {
+        (true, _) => Some(Refused::HeaderSize),
+        (false, true) => Some(Refused::Malformed),
+        (false, false) => None,
     }
 }
 

@@ -85,6 +85,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Http1<T> {
             }
             if let Some(hyper) = &mut self.hyper {
                 if let Poll::Ready(result) = hyper.as_mut().poll(cx) {
+                    if let Some(refused) = result.as_ref().err().and_then(hyper::refused) {
+                        let metrics = &self.answerer.conn.shared.metrics;
+                        metrics.on_refused_request(refused);
+                    }
                     return Poll::Ready(result);
                 }
                 if std::mem::take(&mut self.stops_hyper) {

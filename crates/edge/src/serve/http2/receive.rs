@@ -17,7 +17,7 @@ use super::upload::{End, Upload, UploadBody};
 use super::{Http2, poll};
 use crate::clock;
 use crate::ledger::Ticket;
-use hikyaku_content::{Body, Interim, Protocol, RequestBody};
+use hikyaku_content::{Body, Interim, Protocol, Refused, RequestBody};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
     /// Reads once; `false` at the connection's end.
@@ -133,6 +133,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
     /// Answers a request whose header section is too large (RFC 6585 §5).
     fn refuse(&mut self, stream: u32) {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let metrics = &self.answerer.conn.shared.metrics;
+        metrics.on_refused_request(Refused::HeaderSize);
         self.engine.stop_reading(stream);
         if let Err(error) = self
             .engine

@@ -88,10 +88,12 @@ async fn a_store_that_returns_gets_everything() {
     disk.learn([198, 51, 100, 1]);
     disk.writer.write(false);
     assert!(!disk.is_available());
+    assert!(disk.server.metric("hikyaku_store_pending") > 0);
     disk.mend_it();
     tokio::time::advance(WRITE_INTERVAL).await;
     disk.writer.write(false);
     assert!(disk.is_available());
+    assert_eq!(disk.server.metric("hikyaku_store_pending"), 0);
     let all = ["192.0.2.1", "198.51.100.1"];
     assert_eq!(disk.written(), all, "also what had been written before");
 }
