@@ -11,13 +11,6 @@ use super::read;
 
 /// Files that name metrics.
 const FILES: [&str; 2] = ["conf/grafana-edge.json", "conf/alerts.yml"];
-/// The gain's, which the server has where it is measured.
-const OF_GAIN: [&str; 4] = [
-    "hikyaku_gain_clients",
-    "hikyaku_gain_ratio",
-    "hikyaku_gain_ratio_high",
-    "hikyaku_gain_ratio_low",
-];
 
 /// The names of metrics in a text.
 fn names(text: &str) -> BTreeSet<&str> {
@@ -43,7 +36,7 @@ fn dashboard_and_alerts_name_metrics_that_there_are() {
             .filter(|name| {
                 // The agent's own are checked beside the agent.
                 let is_agents = name.starts_with("hikyaku_egress_") && described.contains(**name);
-                !exposed.contains(*name) && !is_agents && !OF_GAIN.contains(name)
+                !exposed.contains(*name) && !is_agents
             })
             .collect();
         assert!(

@@ -28,7 +28,6 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde::Serialize;
 
-use crate::gain::{SCRAPED, USUAL};
 use crate::limits::Connections;
 use crate::live::LiveConnections;
 use crate::part::Part;
