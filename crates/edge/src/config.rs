@@ -56,7 +56,7 @@ pub struct Config {
     pub policy: PolicyConfig,
     /// Other addresses of the server, over which a page's resources are spread.
     pub shards: ShardsConfig,
-    /// What browsers report of pages, and what they are shown.
+    /// Reports of browsers on pages and failures.
     pub beacon: BeaconConfig,
     /// The agent of the egress paths.
     pub egress: EgressConfig,

@@ -1,4 +1,4 @@
-//! What browsers report of pages and of failures, and what they are shown of decisions.
+//! Reports of browsers on pages and failures, and the decision in their devtools.
 #![allow(clippy::unwrap_used)]
 
 mod chromium;

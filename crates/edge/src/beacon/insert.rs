@@ -17,8 +17,8 @@ pub(super) type MakeElement = Box<dyn FnOnce(&Policies) -> Option<String> + Send
 
 /// Puts the script before the end of a page's body, or at the page's end where its body has no end tag.
 ///
-/// There all is parsed that the page shows, and every policy of a `meta` element is known. What is no whole
-/// page stays as it is: a fragment, a page that breaks off in an element or tag.
+/// There all is parsed that the page shows, and every policy of a `meta` element is known. All else
+/// stays as it is: fragments, and pages that break off in an element or tag.
 pub(super) struct Inserter {
     /// `None` once the page has become too odd for it: the rest passes as it is.
     html: Option<HtmlRewriter<'static, Output>>,
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn policies_decide_how_the_script_comes() {
-        // policy of the header, of a `meta` element, what is inserted
+        // policy of the header, of a `meta` element, insertion
         let cases = [
             ("", "", SCRIPT),
             ("script-src 'nonce-a'", "", "[Inline(Some(\"a\"))]"),
