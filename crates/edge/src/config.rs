@@ -11,7 +11,6 @@ use hikyaku_core::policy::PolicyConfig;
 use hikyaku_fleet::FleetConfig;
 use serde::Deserialize;
 
-use crate::beacon::BeaconConfig;
 use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
@@ -21,9 +20,9 @@ use hikyaku_content::{
 };
 
 pub use crate::sections::{
-    AccessFormat, AccessTarget, AdminAddress, AdminConfig, HttpConfig, InClear, Limits,
-    ListenAddress, LogConfig, ModelConfig, ParseAddressError, SiteSection, SiteTls, StateConfig,
-    Timeouts, TlsConfig, TlsVersion,
+    AccessFormat, AccessTarget, AdminAddress, AdminConfig, BeaconConfig, BeaconPath, HttpConfig,
+    InClear, Limits, ListenAddress, LogConfig, ModelConfig, ParseAddressError, Share, SiteSection,
+    SiteTls, StateConfig, Timeouts, TlsConfig, TlsVersion,
 };
 pub use hikyaku_content::UpstreamsConfig;
 pub use load::ConfigError;

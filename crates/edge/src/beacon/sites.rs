@@ -6,10 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, Request, header};
 use siphasher::sip::SipHasher13;
 
-use super::config::BeaconConfig;
 use super::nel::NelHeaders;
 use super::script::Script;
 use crate::pages::{Tags, destination, wants_document};
+use crate::sections::BeaconConfig;
 use crate::seed::random;
 use hikyaku_content::Hosts;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::InClear;
-use crate::beacon::BeaconConfig;
+use super::{BeaconConfig, InClear};
 use hikyaku_content::{
     AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
     RouteConfig, UpstreamsConfig,

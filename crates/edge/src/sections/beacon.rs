@@ -61,7 +61,8 @@ impl TryFrom<f64> for Share {
 pub struct BeaconPath(String);
 
 impl BeaconPath {
-    pub(super) fn as_str(&self) -> &str {
+    /// The path.
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
