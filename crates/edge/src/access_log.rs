@@ -82,7 +82,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// What a browser saw of a page, where this is its report.
+    /// The times of a page in a browser, where this is its report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) page: Option<&'a Seen>,
     /// Known by name and password.

@@ -11,7 +11,6 @@ use hikyaku_core::policy::{PolicyConfig, SitePolicy};
 use hikyaku_fleet::FleetConfig;
 use serde::Deserialize;
 
-use crate::beacon::BeaconConfig;
 use crate::behind::BehindConfig;
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::gain::GainConfig;
@@ -23,9 +22,9 @@ use hikyaku_content::{
 };
 
 pub use crate::sections::{
-    AccessFormat, AccessTarget, AdminAddress, AdminConfig, HttpConfig, InClear, Limits,
-    ListenAddress, LogConfig, ModelConfig, ParseAddressError, SiteSection, SiteTls, StateConfig,
-    Timeouts, TlsConfig, TlsVersion,
+    AccessFormat, AccessTarget, AdminAddress, AdminConfig, BeaconConfig, BeaconPath, HttpConfig,
+    InClear, Limits, ListenAddress, LogConfig, ModelConfig, ParseAddressError, Share, SiteSection,
+    SiteTls, StateConfig, Timeouts, TlsConfig, TlsVersion,
 };
 pub use hikyaku_content::UpstreamsConfig;
 pub use load::ConfigError;
@@ -60,7 +59,7 @@ pub struct Config {
     pub shadow: SitePolicy,
     /// Other addresses of the server, over which a page's resources are spread.
     pub shards: ShardsConfig,
-    /// What browsers report of pages, and what they are shown.
+    /// Reports of browsers on pages and failures.
     pub beacon: BeaconConfig,
     /// The agent of the egress paths.
     pub egress: EgressConfig,

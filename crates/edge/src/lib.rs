@@ -54,7 +54,6 @@ mod uploads;
 
 pub use access_log::AccessLogError;
 pub use admin::{AdminError, Demand, Order};
-pub use beacon::{BeaconConfig, BeaconPath, Share};
 pub use behind::{
     Advertise, BehindConfig, ClientField, ParseAdvertiseError, QuicLb, proxy_protocol,
 };

@@ -1,6 +1,7 @@
 //! Sections of the configuration. Each part of the server gets those that it needs.
 
 mod address;
+mod beacon;
 mod http;
 mod site;
 
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use crate::uploads::FIRST_WINDOW;
 pub(crate) use address::addresses;
 pub use address::{ListenAddress, ParseAddressError};
+pub use beacon::{BeaconConfig, BeaconPath, Share};
 pub use hikyaku_content::TlsVersion;
 pub use http::{HttpConfig, InClear};
 pub use site::{SiteSection, SiteTls};

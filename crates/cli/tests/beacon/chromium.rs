@@ -80,7 +80,7 @@ async fn until(browser: &mut Browser, condition: &str) {
     }
 }
 
-/// What pages have reported so far.
+/// The reports of pages so far.
 fn reports(server: &Server) -> Vec<Value> {
     let lines = server.access_lines();
     let lines = lines

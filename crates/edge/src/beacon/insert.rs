@@ -17,8 +17,8 @@ pub(super) type MakeElement = Box<dyn FnOnce(&Policies) -> Option<String> + Send
 
 /// Puts the script before the end of a page's body, or at the page's end where its body has no end tag.
 ///
-/// There all is parsed that the page shows, and every policy of a `meta` element is known. What is no whole
-/// page stays as it is: a fragment, a page that breaks off in an element or tag.
+/// There all is parsed that the page shows, and every policy of a `meta` element is known. All else
+/// stays as it is: fragments, and pages that break off in an element or tag.
 pub(super) struct Inserter {
     /// `None` once the page has become too odd for it: the rest passes as it is.
     html: Option<HtmlRewriter<'static, Output>>,
@@ -234,14 +234,13 @@ fn is_amp(html: &Element<'_, '_>) -> bool {
 }
 
 /// Elements whose content is text, another document, or nothing that runs.
-const CLOSED: [&str; 15] = [
+const CLOSED: [&str; 14] = [
     "script",
     "style",
     "title",
     "textarea",
     "noscript",
     "template",
-    "select",
     "iframe",
     "noembed",
     "noframes",
@@ -304,6 +303,7 @@ mod tests {
             "<!doctype html><meta charset=utf-8><p>b|",
             "<!doctype html public \"-//W3C//DTD XHTML 1.0 Strict//EN\" \"x\"><html xmlns=\"y\"><body/>b|</body></html>",
             "<html amplify><body>b|</body></html>",
+            "<!doctype html><body><select><option>b|</body>",
             // Fragments.
             "",
             "text",
@@ -328,7 +328,7 @@ mod tests {
             "<!doctype html><p>a</p><a href=\"b",
             "<!doctype html><p>a <",
             "<!doctype html><body><template>b",
-            "<!doctype html><body><select><option>b</body>",
+            "<!doctype html><body><svg><style>b",
             "<!doctype html><body><plaintext></body>",
             // Encodings in which a byte of ASCII may be something else.
             "<!doctype html><meta charset=ISO-2022-JP><body>b</body>",
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn policies_decide_how_the_script_comes() {
-        // policy of the header, of a `meta` element, what is inserted
+        // policy of the header, of a `meta` element, insertion
         let cases = [
             ("", "", SCRIPT),
             ("script-src 'nonce-a'", "", "[Inline(Some(\"a\"))]"),

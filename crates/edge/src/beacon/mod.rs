@@ -4,7 +4,6 @@
 //! [`Beacons`] has the settings by site, which a reload replaces. [`Receiver`] outlives that: it knows the
 //! ids that pages were given.
 
-mod config;
 mod ids;
 mod insert;
 mod nel;
@@ -28,7 +27,6 @@ use crate::metrics::BeaconCounts;
 use ids::Ids;
 use throttle::Throttle;
 
-pub use config::{BeaconConfig, BeaconPath, Share};
 pub(crate) use ids::{Chosen, Page};
 pub(crate) use page::Visit;
 pub(crate) use sites::{Beacon, Beacons, Point};

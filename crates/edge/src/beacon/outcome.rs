@@ -1,4 +1,4 @@
-//! What a page's report teaches of its client.
+//! The lesson of a page's report on its client.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::pages::Seen;
 /// Shorter times are mostly the rounding of the browser's clock.
 const MIN_BUSY: Duration = Duration::from_millis(5);
 
-/// Hands what a browser saw of a page to the knowledge of its client, where that says something of the arm
-/// that the page was sent by. Returns whether it did.
+/// Hands the times of a page to the knowledge of its client, where they say something of the arm that the
+/// page was sent by. Returns whether they do.
 ///
 /// The outcome is made as the server makes its own: the time in which a response was under way, for all
 /// bytes of the page. So both have the same level, and may stand beside each other (`docs/beacon.md`).
@@ -25,8 +25,8 @@ pub(super) fn page_outcome(clients: &Clients, page: &Page, seen: &Seen) -> bool 
     true
 }
 
-/// `None` where the time says nothing of the arm: another path than the client's, a page of two
-/// protocols, a page that nobody saw or that was left, another congestion control meanwhile.
+/// `None` where the time says nothing of the arm. The path may be another than the client's, or the congestion
+/// control may have changed. The page may have two protocols, or nobody who saw it to its end.
 fn outcome(page: &Page, seen: &Seen) -> Option<Outcome> {
     let [transfers] = &seen.transfers[..] else {
         return None;

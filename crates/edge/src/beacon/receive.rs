@@ -22,8 +22,8 @@ const MAX_REPORT: usize = 4 << 10;
 const MAX_FAILURES: usize = 64 << 10;
 
 impl Receiver {
-    /// Answers a request for an address of the beacon. The response to a page's report has what was
-    /// [`Seen`] among its extensions.
+    /// Answers a request for an address of the beacon. The response to a page's report has the
+    /// page's [`Seen`] among its extensions.
     pub(crate) async fn respond(
         &self,
         point: Point,

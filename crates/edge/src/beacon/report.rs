@@ -47,7 +47,7 @@ impl Report {
         report.is_sane().then_some(report)
     }
 
-    /// What was seen of `page`, which was given its id at `handed`; `None` if that cannot be.
+    /// The times of `page`, which was given its id at `handed`; `None` if they cannot be true.
     pub(super) fn of(&self, page: &Page, handed: Instant, now: Instant) -> Option<Seen> {
         let [connected, requested, first, last, interactive, load] = self.navigation;
         let end = load.max(interactive).max(last);
@@ -83,7 +83,7 @@ impl Report {
 
     fn is_sane(&self) -> bool {
         let [connected, requested, first, last, interactive, load] = self.navigation;
-        // What has not happened is 0.
+        // A time of an event that has not happened is 0.
         let in_order = connected <= requested
             && requested <= first
             && (last == 0.0 || first <= last)

@@ -45,10 +45,10 @@ impl Script {
 /// It only sets listeners when it is parsed, and takes its element out of the page again. It sends when
 /// the page is hidden or left, or a minute after it was loaded, whichever is first.
 ///
-/// Browsers that lack something, or know the page from their cache, send nothing. What is sent:
-/// `i` id, `h` hidden at the start, `t` type of the navigation, `n` its times, `l` largest contentful
-/// paint, and `m` for the responses of the page's origin by protocol: their number, bytes with 300 for each
-/// header, time in which one was under way, and end of the last.
+/// Browsers that lack something, or know the page from their cache, send nothing. The fields of a report are
+/// `i` id, `h` hidden at the start, `t` type of the navigation, `n` its times, `l` largest contentful paint.
+/// In `m` each protocol has four figures for the responses of the page's origin. These are their number, bytes
+/// with 300 for each header, the time in which one was under way, and the end of the last.
 ///
 /// It stays with what browsers of 2016 parse, in which it otherwise would be an error in the console.
 const CODE: &str = r#"

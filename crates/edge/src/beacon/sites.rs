@@ -6,10 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, Request, header};
 use siphasher::sip::SipHasher13;
 
-use super::config::BeaconConfig;
 use super::nel::NelHeaders;
 use super::script::Script;
 use crate::pages::{Tags, destination, wants_document};
+use crate::sections::BeaconConfig;
 use crate::seed::random;
 use hikyaku_content::Hosts;
 
@@ -33,7 +33,7 @@ pub(crate) struct Beacon {
     nel_path: String,
 }
 
-/// What a request for one of the beacon's own addresses is for.
+/// The purpose of one of the beacon's own addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// A page's report.
@@ -102,7 +102,7 @@ impl Beacon {
         }))
     }
 
-    /// What a path of the beacon's own is for.
+    /// The purpose of a path, if it is one of the beacon's own.
     pub(crate) fn point(&self, path: &str) -> Option<Point> {
         let (pages, nel) = (self.config.pages, self.config.nel);
         match path {

@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
     pub(crate) cache: Option<CacheOutcome>,
     /// Its number, where the operator gives it to clients or upstreams.
     pub(crate) id: Option<RequestId>,
-    /// What a browser saw of a page, where this is its report.
+    /// The times of a page in a browser, where this is its report.
     pub(crate) page: Option<Arc<Seen>>,
     /// Whether it is the connection's first.
     pub(crate) is_first: bool,

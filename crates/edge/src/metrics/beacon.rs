@@ -1,4 +1,4 @@
-//! What browsers report.
+//! Counts of the reports of browsers.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

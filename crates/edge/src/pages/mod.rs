@@ -1,5 +1,5 @@
-//! What every rewriter of pages shares: which responses are pages, their policies, their validators and
-//! their bodies. `shards` spreads pages, and `beacon` has them report their times.
+//! The common part of all rewriters of pages: which responses are pages, their policies, their validators
+//! and their bodies. `shards` spreads pages, and `beacon` has them report their times.
 
 mod body;
 mod csp;
@@ -34,7 +34,7 @@ pub(crate) fn wants_document(headers: &HeaderMap) -> Option<bool> {
     (!accepts.contains("*/*")).then_some(false)
 }
 
-/// What a browser fetches for, where it says so (Fetch Metadata §2.1).
+/// The destination that a browser names for a request (Fetch Metadata §2.1).
 pub(crate) fn destination(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-fetch-dest")?.to_str().ok()
 }

@@ -1,4 +1,4 @@
-//! What a browser saw of a page.
+//! The times of a page as a browser saw it.
 
 use serde::Serialize;
 

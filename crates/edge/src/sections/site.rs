@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::InClear;
-use crate::beacon::BeaconConfig;
+use super::{BeaconConfig, InClear};
 use hikyaku_content::{
     AccessConfig, CacheConfig, CompressionConfig, FilesConfig, HeadersConfig, ProxyConfig,
     RouteConfig, UpstreamsConfig,
@@ -43,7 +42,7 @@ pub struct SiteSection {
     pub cache: CacheConfig,
     /// Compression on the fly. Default: as for the server.
     pub compression: CompressionConfig,
-    /// What browsers report of its pages. Default: as for the server.
+    /// Reports of browsers on its pages. Default: as for the server.
     pub beacon: BeaconConfig,
     /// Changes of the fields of requests that an upstream gets, besides the server's.
     pub request_headers: HeadersConfig,

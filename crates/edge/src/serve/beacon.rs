@@ -40,7 +40,7 @@ impl Fields {
     }
 }
 
-/// What a request is for, if that is one of the beacon's own addresses.
+/// The purpose of a request for one of the beacon's own addresses.
 pub(super) fn point<'a, B>(
     service: &'a Service,
     request: &Request<B>,

@@ -61,7 +61,7 @@ pub(crate) struct Service {
     pub(crate) cleartext: Cleartext,
     /// `None` where there are none.
     pub(crate) shards: Option<Arc<Shards>>,
-    /// What browsers report, by site.
+    /// Reports of browsers, by site.
     pub(crate) beacons: Beacons,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,

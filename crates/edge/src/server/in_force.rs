@@ -126,7 +126,7 @@ impl InForce {
     }
 }
 
-/// What browsers report, by site.
+/// Reports of browsers, by site.
 fn beacons(config: &Config) -> Beacons {
     let sites = config.sites.iter();
     let sites = sites.map(|site| (&site.names[..], &site.beacon));

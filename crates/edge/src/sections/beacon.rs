@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// What browsers report of pages and of failures, and what they are shown of decisions (`docs/beacon.md`).
+/// Reports of browsers on pages and failures, and the decision in their devtools (`docs/beacon.md`).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BeaconConfig {
@@ -61,7 +61,8 @@ impl TryFrom<f64> for Share {
 pub struct BeaconPath(String);
 
 impl BeaconPath {
-    pub(super) fn as_str(&self) -> &str {
+    /// The path.
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
