@@ -136,7 +136,8 @@ impl<'a> WhatIf<'a> {
             treatment,
             available,
         } = &response.state;
-        if response.time.is_zero() || !(response.probability > 0.0) {
+        let is_drawn = response.probability > 0.0;
+        if response.time.is_zero() || !is_drawn {
             return;
         }
         let effects = |policy| {

@@ -211,10 +211,6 @@ fn an_estimate_is_near_what_a_policy_really_gives() {
         let learnt = 0.01;
         let held = (answer.low - learnt..=answer.high + learnt).contains(&real);
         covered += u32::from(held);
-        println!(
-            "{settings}: really {real:.3}, said {answer:.3?}, changed {:.2}",
-            report.changed
-        );
         assert!(error.abs() <= 0.05, "{settings}: {error:.3}\n{report}");
     }
     assert!(covered >= 18, "{covered} of 20 intervals hold");

@@ -1,6 +1,6 @@
 //! The draws by a seed, and properties that hold for any view.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -218,7 +218,7 @@ fn a_probability_is_the_share_of_sessions() {
         ..known(BAD)
     };
     for view in [unknown(), known(GOOD), known(BAD), tried, policed] {
-        let (mut seen, drawn) = (HashMap::new(), 20_000u32);
+        let (mut seen, drawn) = (BTreeMap::new(), 20_000u32);
         for n in 0..drawn {
             let view = ClientView {
                 client: mix(n.into()),
@@ -226,7 +226,12 @@ fn a_probability_is_the_share_of_sessions() {
                 ..view
             };
             let decision = decide(&view, &synthetic(), &policy, &all(), now(), 1);
-            let treatment = Treatment::of(&decision);
+            let Treatment {
+                assignment,
+                version,
+                congestion: ByTransport { tcp, quic },
+            } = Treatment::of(&decision);
+            let treatment = (assignment, version, tcp, quic);
             let (number, probability) = seen.entry(treatment).or_insert((0u32, 0.0));
             *number += 1;
             *probability = decision.probability;
