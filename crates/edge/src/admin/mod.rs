@@ -212,10 +212,7 @@ fn exposition(admin: &Admin) -> Response<Body> {
     metrics::register_ocsp(&mut registry, admin.stapler.counts(), &certificates(admin));
     metrics::register_upstreams(&mut registry, &admin.upstreams.statuses());
     metrics::register_caches(&mut registry, &admin.caches.statuses());
-    metrics::register_gain(
-        &mut registry,
-        &shared.gain.report(USUAL, None, SCRAPED),
-    );
+    metrics::register_gain(&mut registry, &shared.gain.report(USUAL, None, SCRAPED));
     if let Some(fleet) = shared.fleet.status() {
         metrics::register_fleet(&mut registry, &fleet);
     }

@@ -136,6 +136,10 @@ async fn every_path_answers_its_method() {
             400,
             "reading the request's body",
         ),
+        ("GET /v1/gain", "", 200, "\"edges\":1"),
+        ("GET /v1/gain?by=moon", "", 400, "`moon` is no kind"),
+        ("GET /v1/gain?by=country", "", 422, "set `gain.countries`"),
+        ("POST /v1/gain", "", 405, "allow: GET"),
         ("GET /metrics", "", 200, "# EOF"),
     ];
     for (request, body, status, holds) in cases {
