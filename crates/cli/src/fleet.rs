@@ -90,8 +90,10 @@ fn text(status: &FleetStatus, now: u64) -> String {
         text.push('\n');
         text.push_str(&table(HEAD, status.members.iter().map(member)));
     }
-    let (days, contents): (Vec<_>, Vec<_>) =
-        status.contents.iter().partition(|entry| entry.topic == GAIN);
+    let (days, contents): (Vec<_>, Vec<_>) = status
+        .contents
+        .iter()
+        .partition(|entry| entry.topic == GAIN);
     if !contents.is_empty() {
         text.push('\n');
         let entries = contents.into_iter().map(|entry| shared(entry, now));

@@ -63,11 +63,14 @@ fn text(report: &Report) -> String {
         let time = human::time(Duration::from_secs(until.seconds));
         let _ = write!(
             text,
-            "\n5 % can be told with {} more clients, in about {time} at the present rate.\n",
+            "\n5 % will show with {} more clients, in about {time} at the present rate.\n",
             until.clients
         );
     }
-    let extremes = [("best network", &report.best), ("worst network", &report.worst)];
+    let extremes = [
+        ("best network", &report.best),
+        ("worst network", &report.worst),
+    ];
     let extremes: Vec<_> = extremes
         .iter()
         .filter_map(|(what, group)| {
@@ -77,7 +80,10 @@ fn text(report: &Report) -> String {
         .collect();
     if !extremes.is_empty() {
         text.push('\n');
-        text.push_str(&table(["", "NETWORK", "CHANGE (95 %)"], extremes.into_iter()));
+        text.push_str(&table(
+            ["", "NETWORK", "CHANGE (95 %)"],
+            extremes.into_iter(),
+        ));
     }
     if let Some(by) = report.by {
         text.push('\n');
@@ -90,7 +96,14 @@ fn text(report: &Report) -> String {
 }
 
 const HEAD: [&str; 8] = [
-    "", "CLIENTS", "RESPONSES", "CUT", "P50", "P75", "P95", "H1/H2/H3",
+    "",
+    "CLIENTS",
+    "RESPONSES",
+    "CUT",
+    "P50",
+    "P75",
+    "P95",
+    "H1/H2/H3",
 ];
 
 /// Both groups of the draw, and the change from the one to the other.
@@ -100,7 +113,11 @@ fn assignments(report: &Report) -> String {
         report.load_time_s.p75,
         report.load_time_s.p95,
     ];
-    let row = |name: &str, of: &dyn Fn(&ByAssignment<u64>) -> u64, cut, quantiles: [String; 3], versions: &hikyaku_core::gain::VersionShares| {
+    let row = |name: &str,
+               of: &dyn Fn(&ByAssignment<u64>) -> u64,
+               cut,
+               quantiles: [String; 3],
+               versions: &hikyaku_core::gain::VersionShares| {
         let [p50, p75, p95] = quantiles;
         [
             name.to_owned(),
@@ -129,7 +146,16 @@ fn assignments(report: &Report) -> String {
     );
     let [p50, p75, p95] = times.map(|quantile| difference(&quantile));
     let empty = String::new;
-    let changes = ["change".to_owned(), empty(), empty(), empty(), p50, p75, p95, empty()];
+    let changes = [
+        "change".to_owned(),
+        empty(),
+        empty(),
+        empty(),
+        p50,
+        p75,
+        p95,
+        empty(),
+    ];
     table(HEAD, [own, other, changes].into_iter())
 }
 
@@ -137,7 +163,15 @@ fn assignments(report: &Report) -> String {
 fn groups(by: By, groups: &[Group]) -> String {
     let name = by.name().to_uppercase();
     if by == By::Version {
-        let head = [name.as_str(), "CLIENTS", "HELD BACK", "SHARE", "HELD BACK", "TIME", "HELD BACK"];
+        let head = [
+            name.as_str(),
+            "CLIENTS",
+            "HELD BACK",
+            "SHARE",
+            "HELD BACK",
+            "TIME",
+            "HELD BACK",
+        ];
         let rows = groups.iter().map(|group| {
             let share = group.share.unwrap_or_default();
             [
@@ -153,7 +187,14 @@ fn groups(by: By, groups: &[Group]) -> String {
         let note = "No comparison: hikyaku chooses the version, so its clients are not alike.\n";
         return table(head, rows) + note;
     }
-    let head = [name.as_str(), "CLIENTS", "HELD BACK", "TIME", "HELD BACK", "CHANGE (95 %)"];
+    let head = [
+        name.as_str(),
+        "CLIENTS",
+        "HELD BACK",
+        "TIME",
+        "HELD BACK",
+        "CHANGE (95 %)",
+    ];
     let rows = groups.iter().map(|group| {
         [
             group.name.clone(),
@@ -299,7 +340,7 @@ hikyaku    40590    812000     0.4 %  0.21 s  0.44 s  1.5 s  2/40/58 %
 held back  410      8100       0.6 %  0.23 s  0.5 s   1.6 s  0/0/0 %
 change                                -8.7 %  -12 %   -6.3 %
 
-5 % can be told with 1200 more clients, in about 24 h at the present rate.
+5 % will show with 1200 more clients, in about 24 h at the present rate.
 
               NETWORK             CHANGE (95 %)
 best network  2001:db8:1234::/48  -8 % (-11 % to -5 %)

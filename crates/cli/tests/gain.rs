@@ -79,24 +79,42 @@ fn the_first_responses_of_all_clients_count_on_both_sides() {
     assert_eq!(own + other, 600, "{report:#}");
     assert!((240..=360).contains(&other), "{report:#}");
     assert_eq!(both(&report, "responses"), [own, other], "one of each");
-    assert_eq!(report["ratio"]["low"].as_f64().map(|low| low > 0.0), Some(true));
+    assert_eq!(
+        report["ratio"]["low"].as_f64().map(|low| low > 0.0),
+        Some(true)
+    );
     assert_ne!(report["verdict"], "too_few");
     assert_eq!(report["versions"]["hold_back"]["h1"], 1.0);
     let networks: BTreeMap<_, _> = report["groups"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|group| (group["name"].as_str().unwrap(), both(group, "clients").iter().sum()))
+        .map(|group| {
+            (
+                group["name"].as_str().unwrap(),
+                both(group, "clients").iter().sum(),
+            )
+        })
         .collect();
-    let expected = [("10.0.0.0/24", 256), ("10.0.1.0/24", 256), ("10.0.2.0/24", 88)];
+    let expected = [
+        ("10.0.0.0/24", 256),
+        ("10.0.1.0/24", 256),
+        ("10.0.2.0/24", 88),
+    ];
     assert_eq!(networks, BTreeMap::from(expected));
 
     let admin = server.admin.to_string();
     let shown = hikyaku(&["gain", "--since", "1d", "--by", "size", "--admin", &admin]);
     let text = String::from_utf8(shown.stdout).unwrap();
-    assert!(text.contains(report["sentence"].as_str().unwrap()), "{text}");
+    assert!(
+        text.contains(report["sentence"].as_str().unwrap()),
+        "{text}"
+    );
     assert!(text.contains("up to 16 KiB"), "{text}");
-    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.lines().skip(1).all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
     let json = hikyaku(&["gain", "--since", "1d", "--json", "--admin", &admin]).stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["clients"], report["clients"]);
@@ -176,9 +194,15 @@ fn wrong_questions_and_settings_have_clear_answers() {
     assert_eq!(report["verdict"], "too_few", "{report:#}");
     assert_eq!(report["ratio"], Value::Null);
     for (setting, why) in [
-        ("gain.clients=10", "gain.clients: 10 is not between 256 and 65536"),
+        (
+            "gain.clients=10",
+            "gain.clients: 10 is not between 256 and 65536",
+        ),
         ("gain.keep=1h", "gain.keep: 1h is not between 1d and 400d"),
-        ("gain.countries=/nowhere.mmdb", "reading the database of countries /nowhere.mmdb"),
+        (
+            "gain.countries=/nowhere.mmdb",
+            "reading the database of countries /nowhere.mmdb",
+        ),
     ] {
         let refused = Server::try_start(&[site.path(), "--set", setting]);
         let log = refused.err().unwrap();

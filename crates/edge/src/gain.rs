@@ -22,8 +22,8 @@ use crate::clock::{self, Clock};
 use crate::part::Part;
 pub use config::GainConfig;
 pub(crate) use counted::Counted;
-pub use countries::CountriesError;
 pub(crate) use countries::Countries;
+pub use countries::CountriesError;
 
 /// Stripes of the present day.
 const STRIPES: usize = 16;
@@ -68,6 +68,8 @@ pub(crate) struct Gain {
 struct Stripe {
     day: Day,
     sample: Sample,
+    /// Days that are over. They stay with the stripe until the parts of all are taken at once.
+    ended: Vec<(Day, Sample)>,
 }
 
 /// Days of which the stripes have nothing, and the present one as it was written last.
@@ -75,8 +77,6 @@ struct Stripe {
 struct Days {
     /// Encoded samples, with a note of those that the store has to get.
     kept: BTreeMap<Day, (Arc<[u8]>, bool)>,
-    /// Parts of days that are over, from stripes.
-    ended: Vec<(Day, Sample)>,
     /// Days that the store is to remove.
     removed: Vec<Day>,
     written: Option<Instant>,
@@ -103,6 +103,7 @@ impl Gain {
             Mutex::new(Stripe {
                 day,
                 sample: Sample::default(),
+                ended: Vec::new(),
             })
         };
         Self {
@@ -121,11 +122,16 @@ impl Gain {
         let now = self.clock.now();
         let max = of_stripe(self.terms.load().config.clients);
         let mut stripe = self.stripe(subject).lock();
-        let ended = stripe.turn(Day::of(now));
+        stripe.turn(Day::of(now));
         stripe.sample.record(subject, site, response, now, max);
-        drop(stripe);
-        if let Some(ended) = ended {
-            self.days.lock().ended.push(ended);
+    }
+
+    /// Keeps a day that is over as bytes. To be called now and then, also where nobody asks for days.
+    pub(crate) fn end_days(&self) {
+        let today = Day::of(self.clock.now());
+        let is_over = |stripe: &Mutex<Stripe>| stripe.lock().has_former(today);
+        if self.stripes.iter().any(is_over) {
+            self.gather(&mut self.days.lock());
         }
     }
 
@@ -188,7 +194,8 @@ impl Gain {
         let mut days = self.days.lock();
         self.gather(&mut days);
         let own = days.kept.range(day..);
-        own.map(|(day, (bytes, _))| (*day, Arc::clone(bytes))).collect()
+        own.map(|(day, (bytes, _))| (*day, Arc::clone(bytes)))
+            .collect()
     }
 
     /// Takes the samples of the other edges of the fleet, in place of those before.
@@ -274,21 +281,19 @@ impl Gain {
     fn gather(&self, days: &mut Days) {
         let terms = self.terms.load_full();
         let (max, today) = (terms.config.clients, Day::of(self.clock.now()));
-        let mut present = Sample::default();
+        let mut samples: BTreeMap<Day, Sample> = BTreeMap::new();
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
-            days.ended.extend(stripe.turn(today));
-            let part = stripe.sample.clone();
+            // All stripes turn here, so that each day's parts come together.
+            stripe.turn(today);
+            let mut parts = std::mem::take(&mut stripe.ended);
+            parts.push((stripe.day, stripe.sample.clone()));
             drop(stripe);
-            present.merge(&part, max);
+            for (day, part) in parts {
+                samples.entry(day).or_default().merge(&part, max);
+            }
         }
-        // All stripes have turned by now, so that each day's parts are together.
-        let mut ended: BTreeMap<Day, Sample> = BTreeMap::new();
-        for (day, part) in days.ended.drain(..) {
-            ended.entry(day).or_default().merge(&part, max);
-        }
-        ended.insert(today, present);
-        for (day, mut sample) in ended {
+        for (day, mut sample) in samples {
             if sample.is_empty() {
                 continue;
             }
@@ -307,14 +312,21 @@ impl Gain {
 }
 
 impl Stripe {
-    /// Begins another day; gives the one that is over.
-    fn turn(&mut self, today: Day) -> Option<(Day, Sample)> {
+    /// Begins another day, and leaves the one that is over.
+    fn turn(&mut self, today: Day) {
         if today <= self.day {
-            return None;
+            return;
         }
         let day = std::mem::replace(&mut self.day, today);
         let sample = std::mem::take(&mut self.sample);
-        (!sample.is_empty()).then_some((day, sample))
+        if !sample.is_empty() {
+            self.ended.push((day, sample));
+        }
+    }
+
+    /// Whether something of a former day is in it.
+    fn has_former(&self, today: Day) -> bool {
+        !self.ended.is_empty() || (self.day < today && !self.sample.is_empty())
     }
 }
 
@@ -335,7 +347,9 @@ impl Days {
 
 /// Whole days of a duration, at least one.
 fn days_of(time: Duration) -> u32 {
-    u32::try_from(time.as_secs() / 86_400).unwrap_or(u32::MAX).max(1)
+    u32::try_from(time.as_secs() / 86_400)
+        .unwrap_or(u32::MAX)
+        .max(1)
 }
 
 /// The clients that a stripe keeps of each group. They are unevenly spread, so that a part of a sample of

@@ -24,7 +24,10 @@ fn each_edge_reports_on_the_clients_of_all() {
     };
     let edges = ["a", "b"].map(start);
     // 127.0.0.3 comes to both edges.
-    for (edge, clients) in edges.iter().zip([["127.0.0.2", "127.0.0.3"], ["127.0.0.3", "127.0.0.4"]]) {
+    for (edge, clients) in edges
+        .iter()
+        .zip([["127.0.0.2", "127.0.0.3"], ["127.0.0.3", "127.0.0.4"]])
+    {
         for client in clients {
             edge.serve(client);
         }

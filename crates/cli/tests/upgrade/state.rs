@@ -41,6 +41,25 @@ fn what_was_learnt_is_handed_over() {
 }
 
 #[test]
+fn counts_of_the_gain_are_handed_over_once() {
+    let site = Site::with_big_file(200_000);
+    let state = tempfile::tempdir().unwrap();
+    let args = [site.path(), "--state", state.path().to_str().unwrap()];
+    let upgradable = Upgradable::start(&args);
+    let server = &upgradable.server;
+    for round in 1..=2 {
+        get(&[&server.url("/big.bin")]);
+        eventually("a count of each response", || {
+            let responses = &server.admin_json("/v1/gain")["responses"];
+            let sum = responses["hikyaku"].as_u64()? + responses["hold_back"].as_u64()?;
+            assert!(sum <= round, "counted twice: {responses}");
+            (sum == round).then_some(())
+        });
+        upgradable.replaced();
+    }
+}
+
+#[test]
 fn membership_of_a_fleet_is_handed_over() {
     let Some(store) = Store::start(&this_test(), &[]) else {
         return;

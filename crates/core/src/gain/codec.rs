@@ -211,7 +211,11 @@ impl Fields<'_> {
         };
         for _ in 0..self.count("number of sites of a client", MAX_PARTS)? {
             let part = self.part()?;
-            if client.parts.last().is_some_and(|last| last.key() >= part.key()) {
+            if client
+                .parts
+                .last()
+                .is_some_and(|last| last.key() >= part.key())
+            {
                 return Err(DecodeError::Field { field: "site" });
             }
             client.parts.push(part);

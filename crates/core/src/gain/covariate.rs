@@ -1,11 +1,10 @@
-//! Takes out of each client's outcome what its neighbours in its network tell of it.
+//! Takes out of each client's outcome the part that its neighbours in its network explain.
 //!
 //! Networks differ far more than groups do, and a client's network does not depend on its group. So the
-//! mean of the other clients of the network is taken off, shrunk towards that of all (James, Stein 1961;
-//! with the share that a one-way analysis of variance gives). It counts deviations from each group's own
-//! mean, so that the gain stays where it is. The estimate is as unbiased as before, and surer:
-//! Deng, Xu, Kohavi, Walker: "Improving the sensitivity of online controlled experiments by utilizing
-//! pre-experiment data", WSDM 2013.
+//! mean of the other clients of the network is taken off. It is shrunk towards that of all (James, Stein
+//! 1961), by the share that a one-way analysis of variance gives. It counts deviations from each group's own
+//! mean, so that the gain stays where it is. The estimate is as unbiased as before, and surer (Deng, Xu,
+//! Kohavi, Walker, WSDM 2013).
 
 use super::moments::Moments;
 
@@ -52,7 +51,9 @@ pub(super) fn changed(cells: &[Cell]) -> [Moments; 2] {
 
 fn together(cells: &[Cell]) -> [Moments; 2] {
     let none = [Moments::default(); 2];
-    cells.iter().fold(none, |[a, b], [c, d]| [a.joined(c), b.joined(d)])
+    cells
+        .iter()
+        .fold(none, |[a, b], [c, d]| [a.joined(c), b.joined(d)])
 }
 
 /// With n - 1 neighbours, their sum of deviations over n - 1 + shrinkage is taken off.
@@ -91,7 +92,9 @@ fn shrinkage(cells: &[Cell], means: [f64; 2]) -> Option<f64> {
         squared_sizes += size * size;
         between += sum * sum / size;
         let groups = cell.iter().zip(means);
-        all += groups.map(|(group, mean)| group.squares_around(mean)).sum::<f64>();
+        all += groups
+            .map(|(group, mean)| group.squares_around(mean))
+            .sum::<f64>();
     }
     if networks < 2.0 || n <= networks {
         return None;
@@ -126,7 +129,10 @@ mod tests {
         let after = changed(&cells);
         for group in 0..2 {
             assert!((before[group].n - after[group].n).abs() < 1e-9);
-            assert!(after[group].variance() < before[group].variance() / 4.0, "{after:?}");
+            assert!(
+                after[group].variance() < before[group].variance() / 4.0,
+                "{after:?}"
+            );
         }
         let gap = |groups: &[Moments; 2]| (groups[0].mean - groups[1].mean).abs();
         assert!(gap(&before) > 1.0 && gap(&after) < 0.5, "{after:?}");

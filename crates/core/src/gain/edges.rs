@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::calendar::Day;
 use super::sample::Sample;
 
-/// What each edge has counted on each day. An edge's later sample of a day replaces its former one, so
+/// The counts of each edge and day. An edge's later sample of a day replaces its former one, so
 /// that nothing is counted twice, however often and in whatever order samples come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edges(BTreeMap<(String, Day), Sample>);
@@ -15,7 +15,9 @@ impl Edges {
     pub fn put(&mut self, edge: &str, day: Day, sample: Sample) {
         let later = |a: &Sample, b: &Sample| {
             let order = |sample: &Sample| (sample.seen.map(|(_, last)| last), sample.responses());
-            order(a).cmp(&order(b)).then_with(|| a.encode().cmp(&b.encode()))
+            order(a)
+                .cmp(&order(b))
+                .then_with(|| a.encode().cmp(&b.encode()))
         };
         match self.0.get_mut(&(edge.to_owned(), day)) {
             Some(known) if later(&sample, known).is_gt() => *known = sample,

@@ -44,11 +44,10 @@ pub(super) fn difference(groups: &[Moments; 2]) -> Effect {
 
 /// Compares the clients of both groups; `None` where one of them has too few.
 ///
-/// Clients are compared with those that were drawn with the same share: a share that differs by site or was
-/// changed would else compare unlike clients. The strata have the weights of a regression with an intercept
+/// Clients are compared with those that were drawn with the same share. A share that differs by site, or was
+/// changed, would else compare unlike clients. The strata have the weights of a regression with an intercept
 /// each, n1 n0 / (n1 + n0). A client in several strata counts once in the variance: its influences are added
-/// before they are squared (Liang, Zeger: "Longitudinal data analysis using generalized linear models",
-/// Biometrika 73, 1986).
+/// before they are squared (Liang, Zeger, Biometrika 73, 1986).
 pub(super) fn effect(units: &[Unit]) -> Option<Effect> {
     let strata = strata(units);
     let enough = |group: usize| {
@@ -84,9 +83,11 @@ impl Stratum {
 
     /// The outcome of one of its clients after the change.
     fn outcome(&self, unit: &Unit) -> f64 {
-        self.changes.get(&unit.network).map_or(unit.adjusted, |change| {
-            change.factor * unit.adjusted + change.shifts[unit.assignment.index()]
-        })
+        self.changes
+            .get(&unit.network)
+            .map_or(unit.adjusted, |change| {
+                change.factor * unit.adjusted + change.shifts[unit.assignment.index()]
+            })
     }
 }
 
@@ -97,7 +98,9 @@ fn strata(units: &[Unit]) -> BTreeMap<u16, Stratum> {
         let networks = cells.entry(unit.share).or_default();
         networks.entry(unit.network).or_default()[unit.assignment.index()].add(unit.adjusted);
     }
-    let strata = cells.iter().map(|(&share, networks)| (share, Stratum::of(networks)));
+    let strata = cells
+        .iter()
+        .map(|(&share, networks)| (share, Stratum::of(networks)));
     let mut strata: BTreeMap<u16, Stratum> = strata.collect();
     strata.retain(|_, stratum| stratum.groups.iter().all(|group| group.n >= 2.0));
     strata

@@ -43,7 +43,11 @@ pub(super) fn networks(all: &[Unit]) -> Vec<Group> {
 
 /// The networks with the surest gain and with the surest loss, or the least sure gain.
 pub(super) fn extremes(networks: &[Group]) -> [Option<Group>; 2] {
-    let compared = || networks.iter().filter_map(|group| Some((group, group.ratio?)));
+    let compared = || {
+        networks
+            .iter()
+            .filter_map(|group| Some((group, group.ratio?)))
+    };
     let best = compared().min_by(|(_, a), (_, b)| a.high.total_cmp(&b.high));
     let worst = compared().max_by(|(_, a), (_, b)| a.low.total_cmp(&b.low));
     [best, worst].map(|found| found.map(|(group, _)| group.clone()))
@@ -62,8 +66,13 @@ fn by_name(all: &[Unit], name: impl Fn(Network) -> String) -> Vec<(String, Vec<U
 }
 
 fn sites(sample: &Sample) -> Vec<(String, Vec<Unit>)> {
-    let clients = sample.groups.iter().flat_map(|group| group.clients.values());
-    let mut sites: Vec<_> = clients.flat_map(|client| client.parts.iter().map(|part| part.site)).collect();
+    let clients = sample
+        .groups
+        .iter()
+        .flat_map(|group| group.clients.values());
+    let mut sites: Vec<_> = clients
+        .flat_map(|client| client.parts.iter().map(|part| part.site))
+        .collect();
     sites.sort_unstable();
     sites.dedup();
     let named = sites.into_iter().map(|site| {
@@ -111,7 +120,9 @@ fn versions(sample: &Sample) -> Vec<Group> {
             let clients = sample.group(of).clients.values();
             let parts = move |parts: &[Part]| {
                 let all = parts.iter().map(|part| part.versions[place]);
-                all.fold((0, 0), |(n, sum), times| (n + times.responses, sum + times.log_time))
+                all.fold((0, 0), |(n, sum), times| {
+                    (n + times.responses, sum + times.log_time)
+                })
             };
             let times = clients.map(move |client| parts(&client.parts));
             let times = times.filter(|(responses, _)| *responses > 0);

@@ -1,14 +1,17 @@
 //! Intervals that hold at every look, however often and for whatever reason somebody looks.
 //!
-//! Asymptotic confidence sequences by a normal mixture: Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas:
-//! "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 52(6), 2024,
-//! theorem 2.2. With n clients of variance s^2 its boundary is
-//! s sqrt(2 (n r^2 + 1) / (n^2 r^2) ln(sqrt(n r^2 + 1) / alpha)). Here 1/v stands for n and 1 for s, where v
-//! is the estimate's variance.
+//! Asymptotic confidence sequences by a Gaussian mixture: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas
+//! (Annals of Statistics 52(6), 2024). With n clients of variance s² the boundary is
+//!
+//! ```text
+//! s sqrt(2 (n r² + 1) / (n² r²) ln(sqrt(n r² + 1) / alpha))
+//! ```
+//!
+//! Here 1/v stands for n and 1 for s, where v is the estimate's variance.
 
 /// The share of false alarms over all looks together.
 pub(super) const ALPHA: f64 = 0.05;
-/// The change of the logarithm that a report is to tell: 5 %.
+/// The change of the logarithm that a report is to show: 5 %.
 pub(super) const TARGET: f64 = 0.048_790_164_169_432;
 
 /// Half the width of the interval around an estimate with variance `variance`, which was itself estimated with
@@ -30,12 +33,12 @@ pub(super) fn variance_at(target: f64, alpha: f64) -> f64 {
     (target / standard_errors(best(alpha), alpha)).powi(2)
 }
 
-/// Half the width in standard errors, where n r^2 is `scaled`.
+/// Half the width in standard errors, where n r² is `scaled`.
 fn standard_errors(scaled: f64, alpha: f64) -> f64 {
     (2.0 * (1.0 + 1.0 / scaled) * ((scaled + 1.0).sqrt() / alpha).ln()).sqrt()
 }
 
-/// The n r^2 at which the interval is about as narrow as it can be (the paper's appendix B.2).
+/// The n r² at which the interval is about as narrow as it can be.
 fn best(alpha: f64) -> f64 {
     let log = -2.0 * alpha.ln();
     log + log.ln() + 1.0

@@ -42,9 +42,7 @@ impl Moments {
         Self {
             n,
             mean: self.mean + apart * other.n / n,
-            deviations: self.deviations
-                + other.deviations
-                + apart * apart * self.n * other.n / n,
+            deviations: self.deviations + other.deviations + apart * apart * self.n * other.n / n,
         }
     }
 

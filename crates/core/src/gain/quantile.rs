@@ -61,7 +61,9 @@ impl Times {
         }
         let weight = |unit: &Unit| match weights.is_empty() {
             true => 1.0,
-            false => weights.get(&unit.share).map_or(0.0, |weight| weight / counts[&unit.share]),
+            false => weights
+                .get(&unit.share)
+                .map_or(0.0, |weight| weight / counts[&unit.share]),
         };
         let mut sorted: Vec<(f64, f64)> = of().map(|unit| (unit.log_time, weight(unit))).collect();
         sorted.retain(|(_, weight)| *weight > 0.0);
@@ -75,13 +77,19 @@ impl Times {
         for (_, weight) in &mut sorted {
             *weight /= sum;
         }
-        let n = if squares > 0.0 { sum * sum / squares } else { 0.0 };
+        let n = if squares > 0.0 {
+            sum * sum / squares
+        } else {
+            0.0
+        };
         Self { sorted, n }
     }
 
     /// The smallest time that a share of `q` of the clients does not exceed.
     fn at(&self, q: f64) -> Option<f64> {
-        let place = self.sorted.partition_point(|(_, below)| *below < q - ROUNDING);
+        let place = self
+            .sorted
+            .partition_point(|(_, below)| *below < q - ROUNDING);
         self.sorted.get(place).map(|(time, _)| *time)
     }
 

@@ -112,7 +112,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// What can be told from it.
+    /// The finding from it.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match (self.high < 1.0, self.low > 1.0) {
@@ -123,7 +123,7 @@ impl Ratio {
     }
 }
 
-/// What can be told.
+/// The finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -163,7 +163,7 @@ pub struct Quantile {
     pub ratio: Option<Ratio>,
 }
 
-/// What is missing until a change of 5 % can be told.
+/// Clients and time that are missing until a change of 5 % shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Until {
     /// More clients, of both groups.
@@ -197,7 +197,7 @@ pub struct Group {
     pub share: Option<ByAssignment<f64>>,
     /// `None` where there are too few clients, and for versions.
     pub ratio: Option<Ratio>,
-    /// What can be told.
+    /// The finding.
     pub verdict: Verdict,
 }
 
@@ -218,7 +218,7 @@ pub struct Report {
     pub responses: ByAssignment<u64>,
     /// Share of responses that did not end whole.
     pub incomplete: ByAssignment<f64>,
-    /// What can be told.
+    /// The finding.
     pub verdict: Verdict,
     /// It in words.
     pub sentence: String,
@@ -226,7 +226,7 @@ pub struct Report {
     pub ratio: Option<Ratio>,
     /// Load times.
     pub load_time_s: LoadTimes,
-    /// `None` if 5 % can be told, or no end can be foreseen.
+    /// `None` if 5 % would show already, or no end can be foreseen.
     pub until_5_percent: Option<Until>,
     /// HTTP versions of the sampled clients' responses.
     pub versions: ByAssignment<VersionShares>,

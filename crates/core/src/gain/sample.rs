@@ -76,7 +76,9 @@ impl Site {
     /// The site with this name; the empty one is that of all hosts without a site.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let hash = name.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+        let hash = name
+            .bytes()
+            .fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         Self(hash as u32)
     }
 }
@@ -140,7 +142,9 @@ impl Sample {
         let part = |place: usize| {
             let mut part = self.clone();
             for group in &mut part.groups {
-                group.clients.retain(|hash, _| hash % parts as u64 == place as u64);
+                group
+                    .clients
+                    .retain(|hash, _| hash % parts as u64 == place as u64);
                 if place > 0 {
                     (group.responses, group.incomplete) = (0, 0);
                 }
@@ -250,9 +254,7 @@ impl Client {
     }
 
     fn record(&mut self, site: Site, share: u16, response: &Response) {
-        let place = self
-            .parts
-            .binary_search_by_key(&(site, share), Part::key);
+        let place = self.parts.binary_search_by_key(&(site, share), Part::key);
         let place = match place {
             Ok(place) => place,
             // So many sites of one client are a robot's.

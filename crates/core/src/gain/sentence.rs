@@ -31,10 +31,10 @@ pub(super) fn sentence(report: &Report) -> String {
             );
             match &report.until_5_percent {
                 Some(until) => format!(
-                    "Too early to tell: {between}, from {of}; about {} more will tell 5 %.",
+                    "Too early to say: {between}, from {of}; about {} more will show 5 %.",
                     grouped(until.clients)
                 ),
-                None => format!("No difference can be told: {between}, from {of}."),
+                None => format!("No difference shows: {between}, from {of}."),
             }
         }
         (Verdict::NoHoldBack, None) => {
@@ -75,7 +75,12 @@ mod tests {
 
     #[test]
     fn long_numbers_have_commas() {
-        let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")];
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ];
         for (number, want) in cases {
             assert_eq!(grouped(number), want);
         }

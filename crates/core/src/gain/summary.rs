@@ -64,7 +64,9 @@ pub fn report(sample: &Sample, question: &Question, country: Country<'_>) -> Rep
 
 /// The beginning of the time with responses.
 fn begin(sample: &Sample, question: &Question) -> Timestamp {
-    let first = sample.seen.map(|(first, _)| Timestamp::from_secs(first.into()));
+    let first = sample
+        .seen
+        .map(|(first, _)| Timestamp::from_secs(first.into()));
     first.map_or(question.since, |first| first.max(question.since))
 }
 

@@ -31,10 +31,12 @@ impl Pick {
         match self {
             Self::Site(site) if part.site != site => Sums::default(),
             Self::Size(size) => part.sizes[size],
-            Self::All | Self::Site(_) => part.sizes.iter().fold(Sums::default(), |mut all, sums| {
-                all.add(sums);
-                all
-            }),
+            Self::All | Self::Site(_) => {
+                part.sizes.iter().fold(Sums::default(), |mut all, sums| {
+                    all.add(sums);
+                    all
+                })
+            }
         }
     }
 }

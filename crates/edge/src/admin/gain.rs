@@ -46,7 +46,11 @@ impl Question {
                 Some(("by", by)) => {
                     question.by = Some(by.parse().map_err(|error| format!("`by`: {error}"))?);
                 }
-                _ => return Err(format!("`{pair}` is unknown here: there are `since` and `by`")),
+                _ => {
+                    return Err(format!(
+                        "`{pair}` is unknown here: there are `since` and `by`"
+                    ));
+                }
             }
         }
         Ok(question)

@@ -145,6 +145,10 @@ async fn every_path_answers_its_method() {
             200,
             "content-type: text/plain; version=0.0.4",
         ),
+        ("GET /v1/gain", "", 200, "\"edges\":1"),
+        ("GET /v1/gain?by=moon", "", 400, "`moon` is no kind"),
+        ("GET /v1/gain?by=country", "", 422, "set `gain.countries`"),
+        ("POST /v1/gain", "", 405, "allow: GET"),
     ];
     for (request, body, status, holds) in cases {
         let (head, answer) = api.send(request, body).await;

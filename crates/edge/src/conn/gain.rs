@@ -1,4 +1,4 @@
-//! What the gain counts of an exchange.
+//! The part of an exchange that the gain counts.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Connections of a server without sockets, under a stopped clock.
 
 mod behind;
+mod gain;
 
 use hikyaku_core::client::sample::Observation;
 use hikyaku_core::policy::{PolicyConfig, VersionPolicy};

@@ -24,7 +24,7 @@ const DAYS: u32 = 28;
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 
-/// Gives this edge's samples to other edges, and takes theirs, until `end`.
+/// Gives this edge's samples to other edges, and takes theirs, until `end`. Also ends days.
 pub(crate) async fn share_gain(
     gain: Arc<Gain>,
     membership: Arc<Membership>,
@@ -52,6 +52,7 @@ pub(crate) async fn share_gain(
                     of.hear(Heard::new());
                 }
             }
+            of.end_days();
             given
         };
         // Samples are long to encode: beside the threads that serve clients.
@@ -108,7 +109,11 @@ fn content_name(edge: &str, day: Day) -> String {
 
 fn digest(edge: &str) -> String {
     let digest = Sha256::digest(edge);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

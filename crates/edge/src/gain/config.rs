@@ -7,7 +7,7 @@ use std::time::Duration;
 use hikyaku_core::gain::{CLIENTS, REPORTED};
 use serde::Deserialize;
 
-/// What is kept of responses, to show the gain.
+/// Counts of responses, to show the gain.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GainConfig {
@@ -32,9 +32,10 @@ impl Default for GainConfig {
 }
 
 impl GainConfig {
-    /// What is wrong with the values.
+    /// The values that are wrong.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let days = Duration::from_secs(*DAYS.start() * DAY)..=Duration::from_secs(*DAYS.end() * DAY);
+        let days =
+            Duration::from_secs(*DAYS.start() * DAY)..=Duration::from_secs(*DAYS.end() * DAY);
         let mut faults = Vec::new();
         if !days.contains(&self.keep) {
             faults.push(format!(

@@ -65,7 +65,10 @@ async fn memory_is_bounded_and_clients_are_estimated() {
     let gain = gain(noon(), 256);
     count(&gain, 0..40_000);
     let report = gain.report(USUAL, None, Duration::ZERO);
-    assert_eq!(report.responses.hikyaku + report.responses.hold_back, 40_000);
+    assert_eq!(
+        report.responses.hikyaku + report.responses.hold_back,
+        40_000
+    );
     assert!(report.sampled.hikyaku <= 256, "{:?}", report.sampled);
     let clients = (report.clients.hikyaku + report.clients.hold_back) as f64;
     assert!((clients / 40_000.0 - 1.0).abs() < 0.2, "{clients}");

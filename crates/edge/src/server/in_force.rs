@@ -141,7 +141,9 @@ fn gain_terms(config: &Config) -> Result<GainTerms, ServerError> {
         config: config.gain.clone(),
         countries: Countries::open(config.gain.countries.as_deref())?,
         holdback: own.fold(config.policy.holdback, f64::max),
-        sites: names.map(|name| (Site::named(name), name.clone())).collect(),
+        sites: names
+            .map(|name| (Site::named(name), name.clone()))
+            .collect(),
     })
 }
 

@@ -13,14 +13,14 @@ const WEEKS: u64 = 200;
 const CLIENTS: usize = 3000;
 const HOLDBACK: f64 = 0.5;
 
-/// What the looks of a week have shown.
+/// The findings of the looks of a week.
 #[derive(Default)]
 struct Week {
     /// An interval without the truth in it, at whatever look.
     missed: bool,
     /// The same at the last look.
     missed_at_end: bool,
-    /// The hour in which a change was told first.
+    /// The hour in which a change showed first.
     told: Option<usize>,
     last: Option<Ratio>,
 }
@@ -28,7 +28,9 @@ struct Week {
 /// A week with a true ratio of load times.
 fn week(seed: u64, truth: f64) -> Week {
     let random = &mut Random(seed << 32);
-    let visitors: Vec<Visitor> = (0..CLIENTS).map(|_| Visitor::new(random, HOLDBACK)).collect();
+    let visitors: Vec<Visitor> = (0..CLIENTS)
+        .map(|_| Visitor::new(random, HOLDBACK))
+        .collect();
     let mut hours: Vec<Vec<usize>> = vec![Vec::new(); HOURS];
     for (client, visitor) in visitors.iter().enumerate() {
         for &hour in &visitor.visits {
@@ -85,7 +87,10 @@ fn intervals_hold_over_all_looks_of_a_week() {
         let count = |is: fn(&Week) -> bool| weeks.iter().filter(|week| is(week)).count();
         let missed = count(|week| week.missed);
         let told = count(|week| week.told.is_some());
-        let width = |week: &Week| week.last.map_or(0.0, |last| (last.high / last.low).ln() / 2.0);
+        let width = |week: &Week| {
+            week.last
+                .map_or(0.0, |last| (last.high / last.low).ln() / 2.0)
+        };
         let width = weeks.iter().map(width).sum::<f64>() / WEEKS as f64;
         println!(
             "{:+10.0} %  {missed:7} of {WEEKS}  {:8} of {WEEKS}  {told:3}  {:.1} %",

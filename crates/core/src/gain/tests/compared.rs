@@ -86,7 +86,12 @@ fn a_known_effect_is_found_in_a_sample_of_the_clients() {
         assert_eq!(report.groups[0].name, "a.example");
         let (site, all) = (report.groups[0].ratio.unwrap(), ratio);
         assert!((site.mean - all.mean).abs() < 1e-9, "one site is all");
-        assert!(report.sentence.starts_with("Responses arrive 2") || report.sentence.starts_with("Responses arrive 1"), "{}", report.sentence);
+        assert!(
+            report.sentence.starts_with("Responses arrive 2")
+                || report.sentence.starts_with("Responses arrive 1"),
+            "{}",
+            report.sentence
+        );
     }
 }
 
@@ -102,10 +107,13 @@ fn quantiles_of_equal_groups_seldom_differ() {
             *missed += usize::from(ratio.low > 1.0 || ratio.high < 1.0);
         }
     }
-    assert!(missed.iter().all(|&missed| missed <= 3), "{missed:?} of {weeks}");
+    assert!(
+        missed.iter().all(|&missed| missed <= 3),
+        "{missed:?} of {weeks}"
+    );
 }
 
-/// Two sites with unlike clients and shares: what is held back comes mostly from the fast one.
+/// Two sites with unlike clients and shares: most of those held back are of the fast one.
 fn unlike_sites(seed: u64) -> Sample {
     let random = &mut Random(seed << 32);
     let mut sample = Sample::default();
@@ -114,11 +122,18 @@ fn unlike_sites(seed: u64) -> Sample {
             0 => ("fast.example", 0.5, 50.0),
             _ => ("slow.example", 0.05, 500.0),
         };
-        let address = address(client as usize % 5, client.wrapping_add(seed as u32 * 100_003));
+        let address = address(
+            client as usize % 5,
+            client.wrapping_add(seed as u32 * 100_003),
+        );
         let millis = base * (0.5 + random.unit());
         for name in [name, "both.example"] {
             // A client at two sites has a draw with each share.
-            let holdback = if name == "both.example" { 0.2 } else { holdback };
+            let holdback = if name == "both.example" {
+                0.2
+            } else {
+                holdback
+            };
             let subject = Subject::of(address, &policy(holdback), SEED);
             let response = Response {
                 version: Version::H3,
@@ -143,7 +158,7 @@ fn unlike_shares_do_not_compare_unlike_clients() {
         let report = ask(&unlike_sites(seed), Some(By::Site), 0.5);
         let ratio = report.ratio.unwrap();
         alarms += usize::from(ratio.verdict() != Verdict::Undecided);
-        // Together, what is held back would seem to be much faster.
+        // Together, those held back would seem to be much faster.
         assert!((ratio.mean - 1.0).abs() < 0.15, "{ratio:?}");
         let p50 = report.load_time_s.p50.ratio.unwrap();
         assert!(p50.low < 1.0 && 1.0 < p50.high, "{p50:?}");
@@ -167,19 +182,32 @@ fn groups_have_intervals_that_hold_together() {
     let names: Vec<_> = sizes.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(
         names,
-        ["up to 16 KiB", "up to 128 KiB", "up to 1 MiB", "above 1 MiB"]
+        [
+            "up to 16 KiB",
+            "up to 128 KiB",
+            "up to 1 MiB",
+            "above 1 MiB"
+        ]
     );
     let small = sizes[0].ratio.unwrap();
     assert!(small.low < 0.7 && 0.7 < small.high, "{small:?}");
     let versions = ask(&sample, Some(By::Version), 0.5).groups;
-    assert!(versions.iter().all(|group| group.verdict == Verdict::NotCompared && group.ratio.is_none()));
-    let shares: f64 = versions.iter().filter_map(|group| Some(group.share?.hikyaku)).sum();
+    assert!(
+        versions
+            .iter()
+            .all(|group| group.verdict == Verdict::NotCompared && group.ratio.is_none())
+    );
+    let shares: f64 = versions
+        .iter()
+        .filter_map(|group| Some(group.share?.hikyaku))
+        .sum();
     assert!((shares - 1.0).abs() < 1e-9);
     let country = |address: IpAddr| match address {
         IpAddr::V6(address) if address.segments()[2] < 6 => Some("Near".to_owned()),
         _ => None,
     };
-    let countries = super::super::report(&sample, &question(Some(By::Country), 0.5), &country).groups;
+    let countries =
+        super::super::report(&sample, &question(Some(By::Country), 0.5), &country).groups;
     let mut names: Vec<_> = countries.iter().map(|group| group.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["Near", "unknown"]);
@@ -189,11 +217,17 @@ fn groups_have_intervals_that_hold_together() {
 fn a_report_says_what_is_missing() {
     // clients, share, truth, verdict, part of the sentence
     let cases = [
-        (0, 0.01, 1.0, Verdict::TooFew, "0 with hikyaku and 0 held back"),
+        (
+            0,
+            0.01,
+            1.0,
+            Verdict::TooFew,
+            "0 with hikyaku and 0 held back",
+        ),
         (0, 0.0, 1.0, Verdict::NoHoldBack, "No client is held back"),
         (500, 0.0, 1.0, Verdict::NoHoldBack, "`policy.holdback` is 0"),
         (300, 0.01, 1.0, Verdict::TooFew, "each group needs 20"),
-        (400, 0.2, 1.0, Verdict::Undecided, "more will tell 5 %"),
+        (400, 0.2, 1.0, Verdict::Undecided, "more will show 5 %"),
         (6000, 0.5, 1.5, Verdict::Later, "% later ("),
     ];
     for (clients, holdback, truth, want, part) in cases {

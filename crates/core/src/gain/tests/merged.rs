@@ -18,23 +18,31 @@ const SITES: [&str; 3] = ["", "a.example", "b.example"];
 fn event() -> impl Strategy<Value = (Subject, usize, Response, u64)> {
     let client = (0_u64..20, any::<bool>(), 0_u16..2);
     let response = (0_usize..3, 0_u64..3_000_000, 0_u64..400_000, any::<bool>());
-    (client, 0_usize..3, response, 1_800_000_000_u64..1_800_100_000).prop_map(
-        |((client, held_back, share), site, (version, bytes, millis, complete), at)| {
-            let subject = Subject {
-                hash: mix(client),
-                assignment: Assignment::ALL[usize::from(held_back)],
-                share,
-                network: Network::of(std::net::IpAddr::from((client as u32 * 99).to_be_bytes())),
-            };
-            let response = Response {
-                version: Version::ALL[version],
-                bytes,
-                time: Duration::from_millis(millis),
-                complete,
-            };
-            (subject, site, response, at)
-        },
+    (
+        client,
+        0_usize..3,
+        response,
+        1_800_000_000_u64..1_800_100_000,
     )
+        .prop_map(
+            |((client, held_back, share), site, (version, bytes, millis, complete), at)| {
+                let subject = Subject {
+                    hash: mix(client),
+                    assignment: Assignment::ALL[usize::from(held_back)],
+                    share,
+                    network: Network::of(std::net::IpAddr::from(
+                        (client as u32 * 99).to_be_bytes(),
+                    )),
+                };
+                let response = Response {
+                    version: Version::ALL[version],
+                    bytes,
+                    time: Duration::from_millis(millis),
+                    complete,
+                };
+                (subject, site, response, at)
+            },
+        )
 }
 
 fn sample(events: &[(Subject, usize, Response, u64)]) -> Sample {
@@ -111,8 +119,8 @@ proptest! {
         for len in 0..good.len() {
             prop_assert!(Sample::decode(&good[..len]).is_err());
         }
-        // With a right check, as nobody but us writes it: an impossible field is an error, and what is
-        // possible is written the same again.
+        // With a right check, as nobody but us writes it: an impossible field is an error, and any other
+        // value is written the same again.
         let mut bytes = good.clone();
         let body = bytes.len() - CHECK_LEN;
         bytes[at.index(body)] = to;
@@ -182,10 +190,16 @@ fn a_sample_is_made_to_fit() {
         assert!(bytes.len() <= max, "{} of {max}", bytes.len());
         let smaller = Sample::decode(&bytes).unwrap();
         let [own, other] = clients(&smaller);
-        assert!(own >= least[0] && other >= least[1], "{max}: {own} and {other}");
+        assert!(
+            own >= least[0] && other >= least[1],
+            "{max}: {own} and {other}"
+        );
         assert_eq!(smaller.responses(), sample.responses());
         let population = smaller.group(Assignment::Hikyaku).population() as f64;
-        assert!(own < 100 || (population / 2700.0 - 1.0).abs() < 0.2, "{population}");
+        assert!(
+            own < 100 || (population / 2700.0 - 1.0).abs() < 0.2,
+            "{population}"
+        );
     }
     assert_eq!(sample.encode_within(1 << 20), sample.encode());
 }
