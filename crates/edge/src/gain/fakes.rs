@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_core::gain::{Response, Site, Subject};

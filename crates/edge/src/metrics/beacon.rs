@@ -165,7 +165,8 @@ impl BeaconCounts {
             ),
             ("beacon_lcp", "Largest Contentful Paint of pages", &self.lcp),
         ] {
-            let times = Histograms(Version::ALL.map(|v| (v, times[v.index()].snapshot())));
+            let times = Version::ALL.map(|v| (v.name().to_owned(), times[v.index()].snapshot()));
+            let times = Histograms::by("version", times.to_vec());
             registry.register_with_unit(name, help, Unit::Seconds, times);
         }
         counters(

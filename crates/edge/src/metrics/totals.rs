@@ -64,6 +64,7 @@ pub(crate) fn quantile(counts: &[u64; BUCKETS], q: f64) -> Option<u64> {
 mod tests {
     use std::time::Duration;
 
+    use hikyaku_units::arm::Congestion;
     use http::StatusCode;
 
     use super::*;
@@ -73,10 +74,10 @@ mod tests {
         let metrics = Metrics::default();
         let ms = Duration::from_millis;
         for n in 0..100 {
-            metrics.on_exchange(Version::H2, Some(StatusCode::OK), 10, ms(30 + n / 50 * 100));
+            metrics.on_exchange(Version::H2, Congestion::Cubic, Some(StatusCode::OK), 10, ms(30 + n / 50 * 100));
         }
-        metrics.on_exchange(Version::H3, Some(StatusCode::NOT_FOUND), 5, ms(1));
-        metrics.on_exchange(Version::H3, None, 0, ms(1));
+        metrics.on_exchange(Version::H3, Congestion::Cubic, Some(StatusCode::NOT_FOUND), 5, ms(1));
+        metrics.on_exchange(Version::H3, Congestion::Cubic, None, 0, ms(1));
         let totals = metrics.totals();
         assert_eq!(totals.requests, [0, 100, 2]);
         assert_eq!((totals.client_errors, totals.server_errors), (1, 1));

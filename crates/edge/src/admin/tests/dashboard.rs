@@ -19,7 +19,7 @@ impl Api {
             let path = TransportSample {
                 min_rtt: Duration::from_millis(u64::from(1 + number % 397)),
                 packets_sent: 10_000,
-                packets_lost: u64::from(number % 1013),
+                packets_lost: number % 1013,
                 ..usual
             };
             let clients = &self.server.shared.clients;
