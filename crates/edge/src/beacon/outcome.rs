@@ -89,14 +89,14 @@ mod tests {
         let cases: [(&str, Change); 10] = [
             ("of a proxy", |page, _| page.is_of_client = false),
             ("switched", |page, _| {
-                page.switched.store(true, Ordering::Relaxed)
+                page.switched.store(true, Ordering::Relaxed);
             }),
             ("hidden", |_, seen| seen.hidden = true),
             ("left", |_, seen| seen.load_us = None),
             ("of the history", |_, seen| seen.kind = "back_forward"),
             ("another protocol", |_, seen| seen.transfers[0].hop = "h3"),
             ("two protocols", |_, seen| {
-                seen.transfers.extend(seen.transfers.clone())
+                seen.transfers.extend(seen.transfers.clone());
             }),
             ("none", |_, seen| seen.transfers.clear()),
             ("no bytes", |_, seen| seen.transfers[0].bytes = 0),
