@@ -1,11 +1,7 @@
 //! Which side of the comparison a client is on.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Session};
-use crate::client::view::client_number;
 use crate::policy::PolicyConfig;
 
 /// The side of the comparison that shows the gain. It is drawn by client and seed, whatever the
@@ -22,20 +18,6 @@ pub enum Assignment {
 impl Assignment {
     /// Both, in the order of their indices.
     pub const ALL: [Self; 2] = [Self::Hikyaku, Self::HoldBack];
-
-    /// The side of the client with this address under a policy. All servers that share clients need the
-    /// same seed.
-    #[must_use]
-    pub fn of(client: IpAddr, policy: &PolicyConfig, seed: u64) -> Self {
-        let client = client_number(client.to_canonical());
-        let session = Session::default();
-        let draw = Draw {
-            seed,
-            client,
-            session,
-        };
-        Self::drawn(draw.is_held_back(policy))
-    }
 
     pub(crate) const fn drawn(is_held_back: bool) -> Self {
         if is_held_back {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::choice::Session;
+use crate::choice::{Assignment, Draw, Session};
 use crate::client::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::client::key::{Key, Prefix};
 use crate::client::udp::{UdpState, Verdict};
@@ -370,6 +370,22 @@ fn is_path_limited(rate: Rate, limit: Rate) -> bool {
 
 fn times(rate: Rate, factor: u64) -> Rate {
     Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(factor))
+}
+
+impl Assignment {
+    /// The side of the client with this address under a policy. All servers that share clients need the
+    /// same seed.
+    #[must_use]
+    pub fn of(client: IpAddr, policy: &PolicyConfig, seed: u64) -> Self {
+        let client = client_number(client.to_canonical());
+        let session = Session::default();
+        let draw = Draw {
+            seed,
+            client,
+            session,
+        };
+        Self::drawn(draw.is_held_back(policy))
+    }
 }
 
 /// The number of a client, equal on every machine and after every restart.
