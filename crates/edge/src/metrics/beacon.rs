@@ -166,7 +166,7 @@ impl BeaconCounts {
             ("beacon_lcp", "Largest Contentful Paint of pages", &self.lcp),
         ] {
             let times = Version::ALL.map(|v| (v.name().to_owned(), times[v.index()].snapshot()));
-            let times = Histograms::by("version", times.to_vec());
+            let times = Histograms::by("version", times.into());
             registry.register_with_unit(name, help, Unit::Seconds, times);
         }
         counters(
