@@ -25,6 +25,7 @@ mod whole;
 
 use std::sync::Arc;
 
+use hikyaku_h2::priority::Parameters;
 use hikyaku_units::arm::Version;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -66,9 +67,13 @@ impl Answerer {
         let asked = conn.asked(&request);
         ticket.is_of(asked.client);
         ticket.logs(service.content.is_logged(&request, &conn.peer));
+<<<<<<< ours
         if let Some(tracer) = conn.shared.tracer.get() {
             ticket.traces(tracer.begin(&mut request));
         }
+=======
+        let priority = Parameters::of(request.headers());
+>>>>>>> theirs
         let path = conn.route().map(|_| request.uri().clone());
         let method = request.method().clone();
         let fields = Fields::of(&service, &request);
@@ -88,7 +93,7 @@ impl Answerer {
         if let Some(outstanding) = begun {
             ticket.sends(outstanding);
         }
-        let response = budget::bounded(response, conn.account());
+        let response = budget::bounded(response, conn.account(), priority);
         match conn.pacing() {
             Some((pacer, rate)) => paced(response, pacer, rate),
             None => response,
