@@ -67,13 +67,10 @@ impl Answerer {
         let asked = conn.asked(&request);
         ticket.is_of(asked.client);
         ticket.logs(service.content.is_logged(&request, &conn.peer));
-<<<<<<< ours
         if let Some(tracer) = conn.shared.tracer.get() {
             ticket.traces(tracer.begin(&mut request));
         }
-=======
         let priority = Parameters::of(request.headers());
->>>>>>> theirs
         let path = conn.route().map(|_| request.uri().clone());
         let method = request.method().clone();
         let fields = Fields::of(&service, &request);
