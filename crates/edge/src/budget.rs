@@ -221,8 +221,8 @@ impl State {
         }
     }
 
-    /// Whether a body goes before that of `place`: a more urgent one, and of those with the same urgency one that
-    /// came before where they take turns.
+    /// Whether a body goes before that of `place`. A more urgent one does. Of the same urgency, one that came
+    /// before does, where they take turns.
     fn has_ahead(&self, place: &Place) -> bool {
         let Priority {
             urgency,

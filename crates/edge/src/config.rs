@@ -68,7 +68,7 @@ pub struct Config {
     pub classes: Vec<ClassConfig>,
     /// The store through which edges share what they learn.
     pub fleet: FleetConfig,
-    /// What is kept of responses, to show the gain.
+    /// Counts of responses that show the gain.
     pub gain: GainConfig,
     /// The model that predictions come from.
     pub model: ModelConfig,

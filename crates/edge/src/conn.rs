@@ -4,8 +4,8 @@ mod asked;
 mod choice;
 mod entry;
 mod follower;
-mod page;
 mod gain;
+mod page;
 mod renewal;
 mod route;
 

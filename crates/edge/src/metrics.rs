@@ -1,14 +1,14 @@
 //! Counters for Prometheus; `docs/metrics.md` lists them.
 
 mod acme;
-mod beacon;
 mod assigned;
+mod beacon;
 mod caches;
 mod compression;
 mod congestion;
 mod fleet;
-mod gain;
 mod format;
+mod gain;
 mod health;
 mod histogram;
 mod ocsp;
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hikyaku_core::choice::Assignment;
 use hikyaku_content::Refused;
+use hikyaku_core::choice::Assignment;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::transport::{Decision, VersionReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
@@ -41,8 +41,8 @@ pub(crate) use beacon::{BeaconCounts, BeaconRefusal, ScriptKind};
 pub(crate) use caches::register_caches;
 use congestion::Carried;
 pub(crate) use fleet::register_fleet;
-pub(crate) use gain::register_gain;
 pub(crate) use format::{Format, accepts_gzip};
+pub(crate) use gain::register_gain;
 pub(crate) use health::HeaderFault;
 pub(crate) use histogram::BUCKETS;
 use histogram::{Histogram, Histograms};

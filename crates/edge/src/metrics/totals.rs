@@ -74,9 +74,21 @@ mod tests {
         let metrics = Metrics::default();
         let ms = Duration::from_millis;
         for n in 0..100 {
-            metrics.on_exchange(Version::H2, Congestion::Cubic, Some(StatusCode::OK), 10, ms(30 + n / 50 * 100));
+            metrics.on_exchange(
+                Version::H2,
+                Congestion::Cubic,
+                Some(StatusCode::OK),
+                10,
+                ms(30 + n / 50 * 100),
+            );
         }
-        metrics.on_exchange(Version::H3, Congestion::Cubic, Some(StatusCode::NOT_FOUND), 5, ms(1));
+        metrics.on_exchange(
+            Version::H3,
+            Congestion::Cubic,
+            Some(StatusCode::NOT_FOUND),
+            5,
+            ms(1),
+        );
         metrics.on_exchange(Version::H3, Congestion::Cubic, None, 0, ms(1));
         let totals = metrics.totals();
         assert_eq!(totals.requests, [0, 100, 2]);

@@ -1,4 +1,4 @@
-//! What counts for the gain of a response.
+//! The part of a response that counts for the gain.
 
 use super::*;
 use crate::gain::USUAL;

@@ -1,6 +1,6 @@
 //! The gain that a server has found by its own assignment, beside the true one.
 //!
-//! The true gain is that of the same clients over the same links, which are once all served as the
+//! The true gain is that of the same clients over the same links. They are once all served as the
 //! server chooses, and once all held back.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ struct Truth {
     clients: usize,
 }
 
-/// What one server found.
+/// The report of one server.
 struct Found {
     repeat: u32,
     ratio: f64,
