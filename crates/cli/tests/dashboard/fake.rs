@@ -85,7 +85,8 @@ fn forward(head: &str, admin: SocketAddr, stream: &mut TcpStream) -> Option<()> 
     let mut server = TcpStream::connect(admin).ok()?;
     let kept = head.lines().filter(|line| {
         let line = line.to_ascii_lowercase();
-        !line.is_empty() && !line.starts_with("connection:") && !line.starts_with("host:")
+        let of_fake = ["connection:", "host:", "origin:"];
+        !line.is_empty() && !of_fake.iter().any(|field| line.starts_with(field))
     });
     let kept: String = kept.map(|line| format!("{line}\r\n")).collect();
     let request = format!("{kept}host: {admin}\r\nconnection: close\r\n\r\n");

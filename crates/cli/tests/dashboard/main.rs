@@ -348,10 +348,7 @@ fn a_screen_reader_finds_its_way() {
                 "[...document.querySelectorAll('[role=status], [aria-live]')].map(one => one.id)",
             )
             .await;
-        assert_eq!(
-            live,
-            json!(["headline", "client-said"])
-        );
+        assert_eq!(live, json!(["headline", "client-said"]));
     });
 }
 

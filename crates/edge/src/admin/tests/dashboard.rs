@@ -19,7 +19,7 @@ impl Api {
             let path = TransportSample {
                 min_rtt: Duration::from_millis(u64::from(1 + number % 397)),
                 packets_sent: 10_000,
-                packets_lost: u64::from(number % 1013),
+                packets_lost: number % 1013,
                 ..usual
             };
             let clients = &self.server.shared.clients;
@@ -141,7 +141,8 @@ async fn a_pinned_client_gets_its_version_for_a_time() {
         .clients
         .epoch("192.0.2.1".parse().unwrap());
     let (_, answer) = api.send("POST /v1/pin", &pin).await;
-    assert_eq!(answer, "{\"for_s\":600,\"pinned\":\"h2\"}\n");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer, json!({ "pinned": "h2", "for_s": 600 }));
     let after = api
         .server
         .shared
