@@ -117,10 +117,10 @@ fn show(
         }
         if Instant::now() >= due {
             due = Instant::now() + REPORT;
-            report::write(address, out)?;
+            report::write(&network, out)?;
         }
     }
-    report::write(address, out)
+    report::write(&network, out)
 }
 
 /// Adds the user's other ways where links cannot be emulated.
