@@ -83,7 +83,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let spec = TopologySpec::parse("demo", &networks::topology(args.clients))?;
     let mut network = Network::create(&spec)?;
     network.start_links(args.seed)?;
-    let shown = show(args, listener, Arc::new(network), &root, scratch.path());
+    let shown = show(args, listener, &Arc::new(network), &root, scratch.path());
     if let Err(error) = &shown {
         let _ = writeln!(io::stderr(), "error: {error:#}");
     }
@@ -96,16 +96,16 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 fn show(
     args: &DemoArgs,
     listener: TcpListener,
-    network: Arc<Network>,
+    network: &Arc<Network>,
     root: &Path,
     scratch: &Path,
 ) -> anyhow::Result<()> {
     let out = &mut io::stdout();
-    let mut server = serve(args, &network, root, scratch)?;
+    let mut server = serve(args, network, root, scratch)?;
     let address = listener.local_addr()?;
-    bridge::open(listener, Arc::clone(&network), ADMIN)?;
+    bridge::open(listener, Arc::clone(network), ADMIN)?;
     introduce(args, address, out)?;
-    let news = visitors::start(&network, args.clients, scratch)?;
+    let news = visitors::start(network, args.clients, scratch)?;
     let begun = Instant::now();
     let mut due = begun + REPORT;
     while args.duration.is_none_or(|time| begun.elapsed() < time) {
@@ -117,10 +117,10 @@ fn show(
         }
         if Instant::now() >= due {
             due = Instant::now() + REPORT;
-            report::write(address, out)?;
+            report::write(network, out)?;
         }
     }
-    report::write(address, out)
+    report::write(network, out)
 }
 
 /// Adds the user's other ways where links cannot be emulated.

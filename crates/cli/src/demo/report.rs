@@ -1,15 +1,16 @@
 //! The server's words on its clients, every now and then.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
 use hikyaku_edge::config::AdminConfig;
+use hikyaku_emulator::topology::Network;
 use http::Method;
 use serde_json::Value;
 
-use super::networks::{NETWORKS, clients};
+use super::ADMIN;
+use super::networks::{NETWORKS, SERVER, clients};
 use crate::admin::{Demand, ask_server};
 
 /// The time limit of an answer.
@@ -18,11 +19,11 @@ const LIMIT: Duration = Duration::from_secs(5);
 const TRIED: u8 = 40;
 
 /// Writes the choice for a client of each network, and the gain of all.
-pub(super) fn write(admin: SocketAddr, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn write(emulated: &Network, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out)?;
     for (index, network) in NETWORKS.iter().enumerate() {
         let client = clients(index, TRIED)
-            .map_while(|client| look(admin, &client).ok().map(|known| (client, known)))
+            .map_while(|client| look(emulated, &client).ok().map(|known| (client, known)))
             .take_while(|(_, known)| {
                 known["levels"]
                     .as_array()
@@ -35,7 +36,7 @@ pub(super) fn write(admin: SocketAddr, out: &mut dyn Write) -> anyhow::Result<()
         }
     }
     // A server without a report of its gain goes without this line.
-    if let Ok(gain) = ask(admin, "/v1/gain?since=1h")
+    if let Ok(gain) = ask(emulated, "/v1/gain?since=1h")
         && let Some(sentence) = gain["sentence"].as_str()
     {
         writeln!(out, "  {sentence}")?;
@@ -45,13 +46,13 @@ pub(super) fn write(admin: SocketAddr, out: &mut dyn Write) -> anyhow::Result<()
     Ok(())
 }
 
-fn look(admin: SocketAddr, client: &str) -> anyhow::Result<Value> {
-    ask(admin, &format!("/v1/clients/{client}"))
+fn look(network: &Network, client: &str) -> anyhow::Result<Value> {
+    ask(network, &format!("/v1/clients/{client}"))
 }
 
-fn ask(admin: SocketAddr, path: &str) -> anyhow::Result<Value> {
+fn ask(network: &Network, path: &str) -> anyhow::Result<Value> {
     let mut config = AdminConfig::default();
-    config.listen.0 = Some(admin.into());
+    config.listen.0 = Some(ADMIN.into());
     let demand = Demand {
         method: Method::GET,
         path,
@@ -59,6 +60,7 @@ fn ask(admin: SocketAddr, path: &str) -> anyhow::Result<Value> {
         limit: LIMIT,
         without: "",
     };
-    let answer = ask_server(&config, demand)?;
+    let node = network.node(SERVER).context("the server's node")?;
+    let answer = node.enter(|| ask_server(&config, demand))??;
     serde_json::from_slice(&answer).context("reading the answer")
 }

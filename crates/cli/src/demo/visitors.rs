@@ -46,7 +46,7 @@ pub(super) fn start(
 ) -> anyhow::Result<Receiver<String>> {
     let (news, heard) = channel();
     let program = std::env::current_exe().context("finding this program")?;
-    for index in 0..NETWORKS.len() {
+    for (index, own) in NETWORKS.iter().enumerate() {
         let visitors = Visitors {
             network: Arc::clone(network),
             index,
@@ -55,7 +55,7 @@ pub(super) fn start(
             news: news.clone(),
         };
         thread::Builder::new()
-            .name(NETWORKS[index].name.to_owned())
+            .name(own.name.to_owned())
             .spawn(move || visitors.run(count))
             .context("starting the clients")?;
     }

@@ -85,7 +85,8 @@ fn forward(head: &str, admin: SocketAddr, stream: &mut TcpStream) -> Option<()> 
     let mut server = TcpStream::connect(admin).ok()?;
     let kept = head.lines().filter(|line| {
         let line = line.to_ascii_lowercase();
-        !line.is_empty() && !line.starts_with("connection:") && !line.starts_with("host:")
+        let of_fake = ["connection:", "host:", "origin:"];
+        !line.is_empty() && !of_fake.iter().any(|field| line.starts_with(field))
     });
     let kept: String = kept.map(|line| format!("{line}\r\n")).collect();
     let request = format!("{kept}host: {admin}\r\nconnection: close\r\n\r\n");
@@ -99,7 +100,7 @@ fn events(stream: &mut TcpStream) -> Option<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).ok()?;
     for number in 0..400_u32 {
-        let version = if number % 3 == 0 { "h2" } else { "h3" };
+        let version = if number.is_multiple_of(3) { "h2" } else { "h3" };
         let status = if number % 40 == 7 { 404 } else { 200 };
         let event = json!({
             "time": format!("2026-11-28T09:{:02}:{:02}.123456Z", number / 60 % 60, number % 60),
@@ -246,7 +247,7 @@ fn clients(query: &str, round: usize) -> Value {
     // Another order each time.
     let listed = (0..100).map(|place| {
         let number = (place + 7 * round) % 100;
-        let version = if number % 3 == 0 { "h2" } else { "h3" };
+        let version = if number.is_multiple_of(3) { "h2" } else { "h3" };
         json!({
             "address": format!("198.51.0.{}", number + 1), "age_s": place, "version": version, "congestion": "floor",
             "reason": format!("{}: predicted 0.51 s against 0.62 s for 1 MB and TCP's longer handshake (RTT 20 ms, loss 1 %, 20 Mbit/s)", if version == "h2" { "HTTP/2" } else { "HTTP/3" }),

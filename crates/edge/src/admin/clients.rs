@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use hikyaku_core::choice::Group;
 use hikyaku_core::client::key::Key;
+use hikyaku_units::Rate;
 use hikyaku_units::arm::{Transport, Version};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
@@ -66,7 +67,7 @@ impl Listed {
             samples: view.samples,
             min_rtt_us: view.min_rtt.map(|rtt| rtt.as_micros() as u64),
             loss: loss(&seen),
-            rate_bps: view.rate.map(|rate| rate.bits_per_sec()),
+            rate_bps: view.rate.map(Rate::bits_per_sec),
             saves: *saves,
         }
     }

@@ -103,7 +103,7 @@ pub(super) fn map(query: Option<&str>, shared: &Shared) -> Response<Body> {
     let (mut rates, mut without_path) = (Vec::new(), 0);
     for known in &newest {
         let seen = shared.clients.look(known.address);
-        rates.extend(seen.view.rate.map(|rate| rate.bits_per_sec()));
+        rates.extend(seen.view.rate.map(Rate::bits_per_sec));
         if !add(&mut places, known, &seen) {
             without_path += 1;
         }

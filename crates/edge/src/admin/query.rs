@@ -25,9 +25,7 @@ impl Query {
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         let mut pairs = self.0.iter();
         let (_, value) = pairs.find(|(name, _)| name == key)?;
-        Some(value)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
     /// The value of a parameter.

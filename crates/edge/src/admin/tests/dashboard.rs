@@ -141,7 +141,8 @@ async fn a_pinned_client_gets_its_version_for_a_time() {
         .clients
         .epoch("192.0.2.1".parse().unwrap());
     let (_, answer) = api.send("POST /v1/pin", &pin).await;
-    assert_eq!(answer, "{\"for_s\":600,\"pinned\":\"h2\"}\n");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer, json!({ "pinned": "h2", "for_s": 600 }));
     let after = api
         .server
         .shared
