@@ -100,6 +100,7 @@ impl Orders<'_> {
         }
         // An authority may ask any server of a fleet.
         let _given = self.give(presented).await;
+        let mut refused = None;
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let attempt = "reading an authorization";
@@ -109,9 +110,21 @@ impl Orders<'_> {
             }
             let kind = self.choose(&authorization)?;
             if let Some(mut challenge) = authorization.challenge(protocol(kind)) {
-                let told = challenge.set_ready().await;
-                told.map_err(|error| self.failed("asking for the check of a name", &error))?;
+                match challenge.set_ready().await {
+                    Ok(()) => {}
+                    // An authority that checks at once answers with the fault that it has found.
+                    Err(error @ Error::Api(_)) => {
+                        refused = Some(error);
+                        break;
+                    }
+                    Err(error) => {
+                        return Err(self.failed("asking for the check of a name", &error));
+                    }
+                }
             }
+        }
+        if let Some(error) = refused {
+            return Err(self.unproved(order, Some(&error)).await);
         }
         match order.poll_ready(&PATIENCE).await {
             Ok(OrderStatus::Ready) => Ok(()),

@@ -335,9 +335,9 @@ mod tests {
         let expected = "\
 Responses arrive 8 % sooner (5 to 11 %): 41,000 clients since 2026-11-21.
 
-           CLIENTS  RESPONSES  CUT    P50     P75     P95    H1/H2/H3
-hikyaku    40590    812000     0.4 %  0.21 s  0.44 s  1.5 s  2/40/58 %
-held back  410      8100       0.6 %  0.23 s  0.5 s   1.6 s  0/0/0 %
+           CLIENTS  RESPONSES  CUT    P50     P75     P95     H1/H2/H3
+hikyaku    40590    812000     0.4 %  0.21 s  0.44 s  1.5 s   2/40/58 %
+held back  410      8100       0.6 %  0.23 s  0.5 s   1.6 s   0/0/0 %
 change                                -8.7 %  -12 %   -6.3 %
 
 5 % will show with 1200 more clients, in about 24 h at the present rate.
