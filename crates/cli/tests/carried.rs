@@ -291,8 +291,9 @@ fn a_first_visit_goes_on_with_the_path_that_the_store_knows() {
     }
     lab.in_server(|| {
         let paths = || store.run(&["KEYS", "hikyaku:1:path:*"]);
-        eventually("a path in the store", || {
-            (!paths().is_empty()).then_some(())
+        let waits = || a.metric("hikyaku_fleet_lag_seconds") > 0.0;
+        eventually("all that A knows in the store", || {
+            (!paths().is_empty() && !waits()).then_some(())
         });
     });
 
