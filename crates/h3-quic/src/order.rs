@@ -229,8 +229,9 @@ impl Order {
 }
 
 /// The distance of an urgency's largest level from the top.
-const fn offset(urgency: usize) -> i32 {
-    urgency as i32 * LEVELS
+fn offset(urgency: usize) -> i32 {
+    // There are eight urgencies.
+    i32::try_from(urgency).unwrap_or(7) * LEVELS
 }
 
 const fn room(urgency: usize, is_front: bool) -> u64 {

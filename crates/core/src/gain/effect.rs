@@ -1,6 +1,6 @@
 //! The difference between the groups, and its variance.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::MIN_CLIENTS;
 use super::covariate::{Cell, Change, changed, changes};
@@ -129,7 +129,7 @@ fn stratified(units: &[Unit], strata: &BTreeMap<u16, Stratum>) -> Effect {
         weight * (own.mean - other.mean)
     });
     let difference = differences.sum();
-    let mut influences: HashMap<u64, f64> = HashMap::new();
+    let mut influences: BTreeMap<u64, f64> = BTreeMap::new();
     let (mut parts, mut counts) = ([0.0; 2], [0.0; 2]);
     for unit in units {
         let (Some(stratum), Some(weight)) = (strata.get(&unit.share), weights.get(&unit.share))

@@ -154,6 +154,7 @@ impl Egress {
                 }
             }
             AgentEvent::Path(path) => {
+                let path = *path;
                 let mut outdates = false;
                 let moved = self.change_paths(|state| {
                     let moved;

@@ -257,7 +257,7 @@ pub(crate) struct RouteChange {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AgentEvent {
     Snapshot(Snapshot),
-    Path(Path),
+    Path(Box<Path>),
     Routes(RouteChange),
     Ready(bool),
     Policies(Vec<Policy>),

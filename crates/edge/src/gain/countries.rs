@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use maxminddb::{Reader, geoip2};
+use maxminddb::{PathElement, Reader};
 
 /// A database of countries, or none.
 #[derive(Default)]
@@ -39,9 +39,11 @@ impl Countries {
     /// The country of an address: its English name, or its code (ISO 3166-1).
     pub(crate) fn of(&self, address: IpAddr) -> Option<String> {
         let found = self.0.as_ref()?.lookup(address).ok()?;
-        let country = found.decode::<geoip2::Country<'_>>().ok()??.country;
-        let name = country.names.english.or(country.iso_code)?;
-        Some(name.to_owned())
+        let text = |keys: &[&'static str]| {
+            let path: Vec<_> = keys.iter().map(|key| PathElement::Key(key)).collect();
+            found.decode_path::<String>(&path).ok()?
+        };
+        text(&["country", "names", "en"]).or_else(|| text(&["country", "iso_code"]))
     }
 }
 

@@ -165,7 +165,7 @@ fn bmp(mut bytes: Vec<u8>) -> Vec<u8> {
     let pixels = (bytes.len() - HEADER) / 3;
     // A multiple of four, so that rows need no padding.
     let width = pixels.isqrt() / 4 * 4;
-    let height = if width == 0 { 0 } else { pixels / width };
+    let height = pixels.checked_div(width).unwrap_or(0);
     let word = |number: usize| (number as u32).to_le_bytes();
     let header = [
         [0, 0, b'B', b'M'],

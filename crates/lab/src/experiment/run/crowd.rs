@@ -171,7 +171,7 @@ fn command(
     let spec = &experiment.spec;
     let text = serde_json::to_vec(&File {
         duration_us: spec.workload.duration.unwrap_or_default().as_micros(),
-        pause_us: (spec.workload.visits).then(|| spec.workload.pause.as_micros()),
+        pause_us: (spec.workload.visits).then_some(spec.workload.pause.as_micros()),
         clients: crowd.iter().map(Entry::of).collect(),
     });
     let path = file(lane, "json");
