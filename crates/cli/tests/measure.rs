@@ -344,11 +344,18 @@ fn metrics_count_events() {
         1.0
     );
     let text = server.admin("/metrics");
-    assert!(text.ends_with("# EOF\n"), "{text}");
+    // That of text 0.0.4, which has no end.
+    assert!(!text.contains("# EOF"), "{text}");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
-        assert!(name.starts_with("hikyaku_"), "{line}");
-        assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
+        let is_known = ["hikyaku_", "process_"]
+            .iter()
+            .any(|of| name.starts_with(of));
+        assert!(is_known, "{line}");
+        let value: f64 = value.parse().unwrap();
+        // Two clients are too few for a gain.
+        let is_gain = name.starts_with("hikyaku_gain_ratio") && value.is_nan();
+        assert!(value >= 0.0 || is_gain, "{line}");
     }
 }
 
