@@ -1,5 +1,5 @@
-//! Priorities of responses (RFC 9218) over real sockets: content that has been given to the transport goes before
-//! all that is more urgent, so there has to be little of it.
+//! Priorities of responses (RFC 9218) over real sockets. Content that has been given to the transport goes before
+//! all that is more urgent. So there has to be little of it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hikyaku_quic::SendStream;
 use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::{PATIENCE, Server, Site, noise};
 use http::Request;
@@ -100,58 +99,5 @@ fn an_urgent_response_overtakes_on_http3() {
         assert_eq!((small.status, small.body.len()), (200, SMALL));
         assert!(between < MOST, "{between} bytes came before it");
         h3.close().await;
-    });
-}
-
-/// A frame of HTTP/3 with a short content.
-fn frame(kind: &[u8], content: &[u8]) -> Vec<u8> {
-    assert!(content.len() < 64);
-    [kind, &[content.len() as u8], content].concat()
-}
-
-/// A request for `/large`, by QPACK's static table alone.
-fn get_large() -> Vec<u8> {
-    let fields = b"\0\0\xd1\xd7\x50\x09localhost\x51\x06/large";
-    frame(&[1], fields)
-}
-
-async fn write(stream: &mut SendStream, bytes: &[u8]) {
-    stream.write_all(bytes).await.unwrap();
-}
-
-#[test]
-fn a_priority_update_counts_while_responses_are_sent_on_http3() {
-    let (_site, server) = server();
-    client::block_on(async {
-        let connected = client::quic(server.address(), "h3", Some(1 << 26)).await;
-        let (endpoint, quic) = connected.unwrap();
-        let mut control = quic.open_uni().await.unwrap();
-        write(&mut control, &[&[0][..], &frame(&[4], &[])].concat()).await;
-        let mut came = Vec::new();
-        // Of one urgency, the first one goes first.
-        for _ in 0..2 {
-            let (mut sending, mut receiving) = quic.open_bi().await.unwrap();
-            write(&mut sending, &get_large()).await;
-            sending.finish().unwrap();
-            let counted = Arc::new(AtomicU64::new(0));
-            came.push(Arc::clone(&counted));
-            tokio::spawn(async move {
-                while let Ok(Some(chunk)) = receiving.read_chunk(64 * 1024, true).await {
-                    counted.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
-                }
-            });
-        }
-        reaches(&came[0], BEGUN).await;
-        let waited = came[1].load(Ordering::Relaxed);
-        assert!(waited < MOST, "{waited} bytes of the second one");
-        // PRIORITY_UPDATE (RFC 9218 §7.2) of the second request, stream 4.
-        let update = frame(&[0x80, 0x0f, 0x07, 0x00], b"\x04u=0");
-        write(&mut control, &update).await;
-        let before = came[0].load(Ordering::Relaxed);
-        reaches(&came[1], waited + BEGUN).await;
-        let between = came[0].load(Ordering::Relaxed) - before;
-        assert!(between < MOST, "{between} bytes of the first one");
-        quic.close(0x100u32.into(), b"");
-        endpoint.wait_idle().await;
     });
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use hikyaku_h2::priority::Priority;
 use parking_lot::Mutex;
 
 use crate::sections::Limits;
@@ -71,15 +72,28 @@ struct State {
     held: u64,
     /// Encrypted bytes wait for the client.
     blocked: bool,
-    /// Bodies that wait for room, first come first served.
-    waiting: VecDeque<(u64, Waker)>,
+    /// Bodies that wait for room, the most urgent first, and of one urgency those that came first.
+    waiting: VecDeque<Waiting>,
     /// Numbers given out to waiting bodies.
     numbers: u64,
 }
 
+/// A body that waits, or has been called and has not come yet.
+#[derive(Debug)]
+struct Waiting {
+    urgency: u8,
+    number: u64,
+    /// `None` once it has been called.
+    waker: Option<Waker>,
+}
+
 /// A body's place among those that wait.
 #[derive(Debug, Default)]
-struct Place(Option<u64>);
+struct Place {
+    priority: Priority,
+    /// While it waits.
+    number: Option<u64>,
+}
 
 impl Account {
     /// A share of at most `max` bytes, and of `limits` at most.
@@ -99,11 +113,18 @@ impl Account {
     /// Waits until more content may be read.
     fn poll_room(&self, place: &mut Place, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
-        if self.has_room(&state) {
+        let has_room = self.has_room(&state);
+        if has_room && !state.has_ahead(place) {
             state.leave(place);
             return Poll::Ready(());
         }
         state.wait(place, cx.waker());
+        let ahead = match has_room {
+            true => state.call_ahead(place),
+            false => None,
+        };
+        drop(state);
+        ahead.into_iter().for_each(Waker::wake);
         Poll::Pending
     }
 
@@ -150,9 +171,9 @@ impl Account {
     /// The body that may go on; it calls the one after it.
     fn next(&self, state: &mut State) -> Option<Waker> {
         let room = self.has_room(state);
-        room.then(|| state.waiting.pop_front())
+        let mut waiting = state.waiting.iter_mut();
+        room.then(|| waiting.find_map(|it| it.waker.take()))
             .flatten()
-            .map(|(_, waker)| waker)
     }
 
     /// Wakes the next body, if there is room for it, too.
@@ -166,7 +187,7 @@ impl Account {
 
     /// Gives a place up; a call that it may have had goes to the next.
     fn abandon(&self, place: &mut Place) {
-        if place.0.is_some() {
+        if place.number.is_some() {
             self.state.lock().leave(place);
             self.pass_on();
         }
@@ -175,21 +196,51 @@ impl Account {
 
 impl State {
     fn wait(&mut self, place: &mut Place, waker: &Waker) {
-        let mine = place
-            .0
-            .and_then(|number| self.waiting.iter_mut().find(|(n, _)| *n == number));
-        if let Some((_, former)) = mine {
-            former.clone_from(waker);
+        let waker = Some(waker.clone());
+        let mut waiting = self.waiting.iter_mut();
+        let mine = waiting.find(|it| place.number == Some(it.number));
+        if let Some(mine) = mine {
+            mine.waker = waker;
             return;
         }
         self.numbers += 1;
-        place.0 = Some(self.numbers);
-        self.waiting.push_back((self.numbers, waker.clone()));
+        place.number = Some(self.numbers);
+        let urgency = place.priority.urgency;
+        let at = self.waiting.partition_point(|it| it.urgency <= urgency);
+        let waiting = Waiting {
+            urgency,
+            number: self.numbers,
+            waker,
+        };
+        self.waiting.insert(at, waiting);
     }
 
     fn leave(&mut self, place: &mut Place) {
-        if let Some(number) = place.0.take() {
-            self.waiting.retain(|(n, _)| *n != number);
+        if let Some(number) = place.number.take() {
+            self.waiting.retain(|it| it.number != number);
+        }
+    }
+
+    /// Whether a body goes before that of `place`: a more urgent one, and of those with the same urgency one that
+    /// came before where they take turns.
+    fn has_ahead(&self, place: &Place) -> bool {
+        let Priority {
+            urgency,
+            incremental,
+        } = place.priority;
+        let Some(first) = self.waiting.front() else {
+            return false;
+        };
+        let is_other = place.number != Some(first.number);
+        is_other && (first.urgency < urgency || first.urgency == urgency && incremental)
+    }
+
+    /// The body that goes before that of `place`, unless it has been called.
+    fn call_ahead(&mut self, place: &Place) -> Option<Waker> {
+        let first = self.waiting.front_mut()?;
+        match place.number == Some(first.number) {
+            true => None,
+            false => first.waker.take(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use hikyaku_h2::priority::{Parameters, Priority};
 use http::Response;
 use http_body::{Frame, SizeHint};
 
@@ -15,15 +16,24 @@ use hikyaku_content::{Body, BoxError};
 /// connection may have by default hold 256 KiB of them.
 const UNCOUNTED: usize = 2048;
 
-/// Has the content of `response` count for `account`, and wait for room in it. Content that is in memory
-/// in any case, such as a small file, does neither.
-pub(crate) fn bounded(response: Response<Body>, account: &Arc<Account>) -> Response<Body> {
+/// Has the content of `response` count for `account`, and wait for room in it. The more urgent one gets room
+/// first, by the `client`'s priority and the response's own (RFC 9218 §8). Content that is in memory in any case,
+/// such as a small file, neither counts nor waits.
+pub(crate) fn bounded(
+    response: Response<Body>,
+    account: &Arc<Account>,
+    client: Parameters,
+) -> Response<Body> {
+    let priority = Parameters::of(response.headers()).or(client.or(Priority::default()));
     response.map(|body| match body.own_memory() {
         Some(0..UNCOUNTED) => body,
         _ => Body::boxed(Bounded {
             body,
             account: Arc::clone(account),
-            place: Place::default(),
+            place: Place {
+                priority,
+                number: None,
+            },
         }),
     })
 }

@@ -9,6 +9,7 @@ use http_body_util::StreamBody;
 
 use super::*;
 use hikyaku_content::Body;
+use hikyaku_h2::priority::Parameters;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -38,11 +39,15 @@ fn account(max: u64, pools: &Pools) -> Arc<Account> {
 
 /// A body without end.
 fn endless(account: &Arc<Account>) -> Body {
+    asked_for(account, Parameters::default())
+}
+
+fn asked_for(account: &Arc<Account>, client: Parameters) -> Body {
     let chunks = std::iter::repeat_with(|| {
         Ok::<_, hikyaku_content::BoxError>(Frame::data(vec![7; CHUNK].into()))
     });
     let body = Body::boxed(StreamBody::new(futures_util::stream::iter(chunks)));
-    bounded(Response::new(body), account).into_body()
+    bounded(Response::new(body), account, client).into_body()
 }
 
 fn take(body: &mut Body, wakes: &Arc<Wakes>) -> Option<Bytes> {
@@ -141,6 +146,39 @@ fn who_waits_is_woken_one_after_another() {
     );
 }
 
+/// A download holds all room that there is, and asks for more as soon as the client has taken some.
+#[test]
+fn an_urgent_body_gets_room_before_one_that_always_wants_more() {
+    let of = |urgency, incremental| Parameters {
+        urgency: Some(urgency),
+        incremental: Some(incremental),
+    };
+    let cases = [
+        ("a more urgent one", of(5, false), of(0, false), true),
+        ("a less urgent one", of(3, false), of(5, false), false),
+        ("of the same urgency", of(3, false), of(3, false), false),
+        ("in turns", of(3, true), of(3, true), true),
+    ];
+    for (name, first, second, is_before) in cases {
+        let account = account(RESERVE, &pools(1 << 30, 1 << 30));
+        let mut bodies = [first, second].map(|client| asked_for(&account, client));
+        let wakes: [Arc<Wakes>; 2] = std::array::from_fn(|_| Arc::default());
+        let chunks = 0..RESERVE as usize / CHUNK;
+        let mut held: Vec<_> = chunks
+            .map(|_| take(&mut bodies[0], &wakes[0]).expect(name))
+            .collect();
+        assert!(take(&mut bodies[1], &wakes[1]).is_none(), "{name}");
+        held.remove(0);
+        assert_eq!(wakes[1].0.load(Ordering::Relaxed), 1, "{name}: called");
+        let again = take(&mut bodies[0], &wakes[0]);
+        assert_eq!(again.is_none(), is_before, "{name}");
+        let other = take(&mut bodies[1], &wakes[1]);
+        assert_eq!(other.is_some(), is_before, "{name}");
+        drop(bodies);
+        assert!(!account.is_full(), "{name}");
+    }
+}
+
 #[test]
 fn nothing_is_read_while_encrypted_bytes_wait() {
     let account = account(1 << 20, &pools(1 << 20, 1 << 20));
@@ -193,6 +231,6 @@ fn content_in_memory_anyway_never_waits() {
     let mut others = [endless(&account)];
     let _held = fill(&mut others);
     let response = Response::new(Body::from("a small file"));
-    let mut body = bounded(response, &account).into_body();
+    let mut body = bounded(response, &account, Parameters::default()).into_body();
     assert_eq!(take(&mut body, &Arc::default()).unwrap(), "a small file");
 }

@@ -211,6 +211,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
         loop {
             if !self.tls.has_room() {
                 ready!(self.tls.poll_write_sealed(cx))?;
+                // Bodies have been called, of which the most urgent gets the room.
+                self.read_notes();
             }
             if self.output.is_empty() {
                 self.engine
@@ -235,6 +237,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
 
     /// Goes on with responses whose content so far was sent, and ends those that are complete.
     fn on_sent(&mut self) {
+        self.read_notes();
         while let Some(sent) = self.engine.poll_sent() {
             if !sent.is_complete {
                 self.go_on(sent.stream);

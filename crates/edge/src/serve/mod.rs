@@ -24,6 +24,7 @@ mod whole;
 
 use std::sync::Arc;
 
+use hikyaku_h2::priority::Parameters;
 use hikyaku_units::arm::Version;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -58,6 +59,7 @@ impl Answerer {
         let asked = conn.asked(&request);
         ticket.is_of(asked.client);
         ticket.logs(service.content.is_logged(&request, &conn.peer));
+        let priority = Parameters::of(request.headers());
         let path = conn.route().map(|_| request.uri().clone());
         let method = request.method().clone();
         let mut response = self.checked(&service, request, &asked).await;
@@ -70,7 +72,7 @@ impl Answerer {
         if let Some(outstanding) = begun {
             ticket.sends(outstanding);
         }
-        let response = budget::bounded(response, conn.account());
+        let response = budget::bounded(response, conn.account(), priority);
         match conn.pacing() {
             Some((pacer, rate)) => paced(response, pacer, rate),
             None => response,
