@@ -117,7 +117,8 @@ impl<H> Sending<H> {
             let unwritten = &mut self.pending[written..];
             let wrote = if self.is_ordered {
                 let backlog = self.shared.backlog(self.writer.stream());
-                self.stream.poll_write_chunks_within(cx, unwritten, &backlog)
+                self.stream
+                    .poll_write_chunks_within(cx, unwritten, &backlog)
             } else {
                 self.stream.poll_write_chunks(cx, unwritten)
             };

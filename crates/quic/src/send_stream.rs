@@ -324,9 +324,19 @@ mod tests {
         let min = Backlog::MIN_UNSENT;
         let cases = [
             ("a slow path", of(12_000_000, 0), 30_000, 120_000 + min),
-            ("with headroom", of(12_000_000, 16_000), 30_000, 136_000 + min),
+            (
+                "with headroom",
+                of(12_000_000, 16_000),
+                30_000,
+                136_000 + min,
+            ),
             ("a fast path", of(12_000_000, 0), 9_000_000, 11_760_000),
-            ("a fast path, with headroom", of(12_000_000, 240_000), 9_000_000, 12_000_000),
+            (
+                "a fast path, with headroom",
+                of(12_000_000, 240_000),
+                9_000_000,
+                12_000_000,
+            ),
             ("no room at all", of(0, 16_000), 30_000, 16_000),
         ];
         for (name, backlog, window, expected) in cases {

@@ -79,8 +79,8 @@ func (e *fleetEdge) agent(command ...string) {
 	e.server.Run(binary, append([]string{"paths", "--socket", e.serverAPI}, command...)...)
 }
 
-// TestDrainHoldsAtTheOtherEdges drains a path at the agent of one edge: the other edge takes it for
-// draining, although its own agent knows of no drain, and also while the first edge is away.
+// TestDrainHoldsAtTheOtherEdges drains a path at the agent of one edge. The other edge takes it for
+// draining, although its own agent knows of no drain. So it does while the first edge is away.
 func TestDrainHoldsAtTheOtherEdges(t *testing.T) {
 	t.Parallel()
 	edge := os.Getenv(edgeVariable)

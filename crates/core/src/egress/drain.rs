@@ -23,7 +23,7 @@ pub enum DrainedAt {
     Here,
     /// At the agent of another edge of the PoP.
     Edge(String),
-    /// At the border, which has told this host's agent.
+    /// At the border, as this host's agent reports.
     Border,
 }
 

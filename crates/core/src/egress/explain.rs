@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::{Rules, Verdict};
 use super::{
-    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
-    RouteQuality, RouteView, Wants,
+    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, Measure, Phase, Route,
+    RouteDecision, RouteQuality, RouteView, Wants,
 };
 use crate::choice::{Group, Visit};
 use crate::client::estimate::LossBounds;

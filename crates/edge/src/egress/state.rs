@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hikyaku_core::egress::{
-    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode,
-    Mptcp, Port, Room,
+    Candidates, Criterion, EgressDrain, EgressId, EgressNames, EgressSet, KnownEgresses,
+    MAX_EGRESSES, Mode, Mptcp, Port, Room,
 };
 use hikyaku_units::Timestamp;
 

@@ -177,17 +177,24 @@ async fn a_drain_at_another_edge_holds_whatever_the_agent_reports() {
     let connection = edge.connection("2001:db9:1::7", None);
     edge.until_on(&connection, "transit-b").await;
     assert_eq!(edge.egress.own_drains().unwrap().len(), 0);
-    let began = edge.egress.clock.now().saturating_sub(Duration::from_secs(7200));
+    let began = edge
+        .egress
+        .clock
+        .now()
+        .saturating_sub(Duration::from_secs(7200));
     let drain = super::Elsewhere::new("fra-2", Some(began), "work");
     let drain = [("transit-b".to_owned(), Arc::new(drain))];
     edge.egress.drain_elsewhere(drain.into_iter().collect());
     edge.until_on(&connection, "plain").await;
     let summary = || serde_json::to_string(&edge.egress.summary()).unwrap();
     assert!(summary().contains("\"draining\",\"reason\":\"drained at fra-2: work\""));
-    let client = connection.client();
+    let client = "2001:db9:1::7".parse().unwrap();
     let explained = edge.egress.explain(client, false, Session(0).into());
     let text = explained[0].to_string();
-    assert!(text.contains("; drained at fra-2 for 2 h: work\n"), "{text}");
+    assert!(
+        text.contains("; drained at fra-2 for 2 h: work\n"),
+        "{text}"
+    );
     // The agent does not know of it.
     agent.send("path", &path("transit-b", "up", MARK_B + 1, &[]));
     agent.send("path", &path("transit-a", "down", MARK_B + 2, &[]));

@@ -358,10 +358,7 @@ mod tests {
         let since = Timestamp::from_secs(1_795_338_000);
         assert_eq!(read.drain.as_ref().unwrap().since(), Some(since));
         let drained = read.drained(Timestamp::from_secs(1_795_338_060)).unwrap();
-        assert_eq!(
-            drained.to_string(),
-            "drained at this host's agent for 60 s"
-        );
+        assert_eq!(drained.to_string(), "drained at this host's agent for 60 s");
         assert_eq!((read.addresses.len(), read.backup), (2, true));
         let port = read.port().unwrap();
         assert_eq!((port.number, port.price, port.spare), (3, 0.45, 0.125));

@@ -151,7 +151,7 @@ fn a_response_replaces_what_the_client_asks_for() {
     queue.apply(&mut order);
     assert_eq!(queue.sent(4), [4, 0, 4, 4]);
     assert_eq!(order.open[1].priority(), of(1, true));
-    // What says nothing new costs nothing.
+    // An update without news costs nothing.
     order.by_client(4, of(7, true));
     order.refresh();
     assert_eq!(order.changes().count(), 0);

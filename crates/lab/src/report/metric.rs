@@ -34,7 +34,7 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
 }
 
-const LABELS: [(&str, &str); 34] = [
+const LABELS: [(&str, &str); 39] = [
     ("load_ms", "load time"),
     ("handshake_ms", "handshake"),
     ("first_byte_ms", "time to first byte"),

@@ -2,7 +2,9 @@
 
 use super::ports::port;
 use super::*;
-use crate::egress::{DrainedAt, EgressDrain, KnownEgresses, Room, RoutesExplanation, explain_routes};
+use crate::egress::{
+    DrainedAt, EgressDrain, KnownEgresses, Room, RoutesExplanation, explain_routes,
+};
 
 impl World {
     fn explained(&self, present: EgressSet, up: EgressSet) -> RoutesExplanation {
@@ -82,7 +84,11 @@ fn a_drain_is_shown_with_its_place_age_and_reason() {
     let drains = [
         (
             BEST,
-            of(DrainedAt::Edge("fra-2".to_owned()), Some(7200), "fibre work"),
+            of(
+                DrainedAt::Edge("fra-2".to_owned()),
+                Some(7200),
+                "fibre work",
+            ),
         ),
         (OTHER, of(DrainedAt::Here, Some(90), "")),
         (

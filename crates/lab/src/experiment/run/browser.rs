@@ -68,7 +68,7 @@ struct Timing {
     encoded_body_size: u64,
 }
 
-/// What a page reports of its load.
+/// A page's report on its load.
 #[derive(Debug, Deserialize)]
 struct Loaded {
     /// The document, and all its resources.

@@ -101,7 +101,8 @@ impl DevTools {
 
     /// Returns the text of a JavaScript expression, or of its promise.
     pub(super) async fn evaluate(&mut self, expression: &str) -> Result<String, String> {
-        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let params =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let result = self.command("Runtime.evaluate", &params).await?;
         let text = result["result"]["value"].as_str();
         text.map(str::to_owned)
