@@ -71,7 +71,7 @@ func stageRelease(t *testing.T, release string) {
 mkdir -p "$1/bin" "$1/conf"
 install "$2" "$1/bin/hikyaku-egress"
 cd ../../..
-cp -r conf/*.toml conf/*.service conf/*.socket conf/examples "$1/conf/"
+cp -r conf/*.toml conf/*.service conf/*.socket conf/*.json conf/*.yml conf/examples "$1/conf/"
 cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$1/"
 echo licences >"$1/THIRD-PARTY.txt"
 if [ -n "$3" ]; then
