@@ -154,7 +154,6 @@ pub(super) struct ClientRecord {
     pub(super) body_bytes: Option<u64>,
     pub(super) measured_us: Option<u64>,
     pub(super) goodput_bps: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) visits_us: Option<Vec<u64>>,
     pub(super) error: Option<ErrorRecord>,
 }

@@ -71,6 +71,7 @@ fn each_client_has_an_address_and_connections_of_its_own() {
 #[test]
 fn visits_are_new_connections_of_a_client_that_keeps_its_alternatives() {
     let server = Server::start(ALL);
+    server.set(|state| state.alt_svc_tcp = Some(r#"h3=":PORT"; ma=60"#.to_owned()));
     let url = server.url("/bytes/1000");
     let client = json!({ "name": "a", "local": "127.0.0.2", "http": "auto", "start_us": 0 });
     let crowd = json!({ "duration_us": 2_000_000, "pause_us": 1_000, "clients": [client] });
