@@ -98,11 +98,18 @@ async fn a_user_with_the_least_rights_suffices() {
     a.fleet.stop().await;
     a = Edge::holding("a", &url, holding(1));
     a.is_up().await;
-    // Contents are put and held by others.
+    // Contents are put and held by others. Those that hold them write them again, but for answers to
+    // authorities, which are taken back.
     for topic in Topic::ALL {
         a.board.put(topic, "shared", content(1, "kept"));
         eventually(&format!("{topic:?} at b"), || b.board.get(topic, "shared")).await;
     }
+    a.board.remove(Topic::Challenge, "shared");
+    eventually("no challenge at b", || {
+        let held = b.board.get(Topic::Challenge, "shared");
+        held.is_none().then_some(())
+    })
+    .await;
     // A lease is taken, renewed, refused to others and given back.
     let (topic, time) = (Topic::Certificate, Duration::from_secs(600));
     for (edge, expected) in [
