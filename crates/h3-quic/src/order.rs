@@ -19,6 +19,8 @@ use hikyaku_h3::priority::{Parameters, Priority};
 pub(crate) struct Order {
     /// By their streams, the first one first.
     open: Vec<Response>,
+    /// Open responses by urgency: all, and the incremental ones. Most requests then look at no other response.
+    counts: [Count; 8],
     /// The largest level of those given since the last renumbering.
     top: i32,
     /// By urgency: levels given since then.
@@ -27,6 +29,12 @@ pub(crate) struct Order {
     is_stale: bool,
     /// Levels that QUIC has not got yet.
     changed: Vec<Level>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: usize,
+    incremental: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +77,7 @@ impl Order {
     pub(crate) fn new() -> Self {
         Self {
             open: Vec::new(),
+            counts: Default::default(),
             top: TOP,
             given: [0; 8],
             is_stale: false,
@@ -93,6 +102,7 @@ impl Order {
             level: self.top,
         };
         self.open.insert(at, response);
+        self.count(response, 1);
         let urgency = response.urgency();
         if self.is_stale || !is_last || self.given[urgency] == LEVELS {
             return self.renumber();
@@ -123,6 +133,9 @@ impl Order {
 
     /// Has the incremental responses of an urgency share the level of the first other one. Their levels only fall.
     fn share(&mut self, urgency: usize) {
+        if self.counts[urgency].incremental == 0 {
+            return;
+        }
         let mut of = self.open.iter().filter(|it| it.urgency() == urgency);
         let Some(front) = of.find(|it| !it.is_incremental()) else {
             return;
@@ -142,6 +155,7 @@ impl Order {
             return;
         };
         let removed = self.open.remove(at);
+        self.count(removed, -1);
         if !removed.is_incremental() {
             self.share(removed.urgency());
         }
@@ -162,9 +176,21 @@ impl Order {
         let Some(at) = self.position(stream) else {
             return;
         };
-        let before = self.open[at].priority();
+        let before = self.open[at];
         change(&mut self.open[at]);
-        self.is_stale |= self.open[at].priority() != before;
+        let after = self.open[at];
+        self.count(before, -1);
+        self.count(after, 1);
+        self.is_stale |= after.priority() != before.priority();
+    }
+
+    /// Counts a response that comes, or goes.
+    fn count(&mut self, response: Response, change: isize) {
+        let count = &mut self.counts[response.urgency()];
+        count.all = count.all.saturating_add_signed(change);
+        if response.is_incremental() {
+            count.incremental = count.incremental.saturating_add_signed(change);
+        }
     }
 
     /// Gives new levels where priorities have changed. Many changes cost as much as one.
@@ -195,7 +221,7 @@ impl Order {
                 };
                 given += i32::from(!response.is_incremental());
             }
-            let has_any = self.open.iter().any(|it| it.urgency() == urgency);
+            let has_any = self.counts[urgency].all > 0;
             self.given[urgency] = given.max(i32::from(has_any)).min(LEVELS);
         }
         let levels = self.open.iter().map(|it| (it.stream, it.level));
@@ -205,7 +231,7 @@ impl Order {
     /// The room for a response in the bytes that QUIC holds. The more urgent response always finds some, however
     /// much the others have written, and so does the first of its urgency.
     pub(crate) fn headroom(&self, stream: u64) -> Headroom {
-        let most_urgent = self.open.iter().map(Response::urgency).min();
+        let most_urgent = self.counts.iter().position(|count| count.all > 0);
         let most = most_urgent.map_or(0, |urgency| room(urgency, true));
         let Some(at) = self.position(stream) else {
             return Headroom { own: most, most };
