@@ -29,7 +29,7 @@ pub use report::{
 };
 pub use response::Response;
 pub use sample::{Sample, Site};
-pub use subject::{Assignment, Network, Subject};
+pub use subject::{Network, Subject};
 pub use summary::report;
 
 /// Clients of a day and a group whose sums are kept, unless the operator sets another number.

@@ -156,7 +156,7 @@ impl Clients {
         rules.decide(&view, &policy, now)
     }
 
-    /// The draw of a client whose handshake has named a host, and the host's site.
+    /// The draw of a client whose handshake has named a host, and the host's site. It takes no lock.
     pub(crate) fn subject(&self, client: IpAddr, server_name: Option<&str>) -> (Subject, Site) {
         let rules = self.rules.load();
         let policies = &rules.policies;
@@ -216,12 +216,6 @@ impl Clients {
     /// Bytes below which no window falls, but for those of the hold-back group.
     pub(crate) fn min_cwnd(&self) -> Option<u64> {
         self.rules.load().policies.server().min_cwnd.bytes()
-    }
-
-    /// The side of the comparison that a client is on whose handshake names a host. It takes no lock.
-    pub(crate) fn assignment(&self, client: IpAddr, server_name: Option<&str>) -> Assignment {
-        let rules = self.rules.load();
-        Assignment::of(client, rules.policies.of(server_name), SEED)
     }
 
     /// The rate at which each connection whose handshake has named a host sends at most.

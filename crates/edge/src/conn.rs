@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::choice::Assignment;
 use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::page::Connections;
 use hikyaku_core::transport::Decision;
@@ -359,15 +358,6 @@ impl Conn {
         advertisement(SocketAddr::new(address, port), ma)
     }
 
-    /// The side of the comparison that the client of an exchange is on.
-    pub(crate) fn assignment(&self, exchange: &Exchange) -> Assignment {
-        let clients = &self.shared.clients;
-        match exchange.client {
-            Some(client) => clients.assignment(client.ip(), self.server_name()),
-            None => self.choice.load().decision.assignment,
-        }
-    }
-
     /// Learns about UDP to this client.
     pub(crate) fn udp(&self, event: UdpEvent) {
         if self.is_of_client() {
@@ -389,12 +379,15 @@ impl Conn {
             exchange.bytes,
             duration,
         );
-        let assignment = self.assignment(exchange);
-        metrics.on_response(assignment, version, congestion, duration);
+        let client = exchange.client.unwrap_or(self.peer.remote);
+        let (subject, site) = shared.clients.subject(client.ip(), self.server_name());
+        metrics.on_response(subject.assignment, version, congestion, duration);
         if let Some(route) = &self.route {
             route.responded(exchange.bytes);
         }
-        self.count(exchange, duration, snapshot);
+        if let Some(response) = self.counted(exchange, duration, snapshot) {
+            shared.gain.count(&subject, site, &response);
+        }
         if let (Some(span), Some(tracer)) = (&exchange.span, shared.tracer.get()) {
             tracer.answered(span, || self.facts(exchange, duration));
         }

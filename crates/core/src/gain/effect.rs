@@ -7,8 +7,9 @@ use super::covariate::{Cell, Change, changed, changes};
 use super::interval::half_width;
 use super::moments::Moments;
 use super::report::Ratio;
-use super::subject::{Assignment, Network};
+use super::subject::Network;
 use super::units::Unit;
+use crate::choice::Assignment;
 
 /// An estimate of the difference of mean outcomes: hikyaku's less the hold-back group's.
 #[derive(Clone, Copy, Debug)]

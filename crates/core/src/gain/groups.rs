@@ -10,8 +10,9 @@ use super::interval::ALPHA;
 use super::report::{By, ByAssignment, Group, Verdict};
 use super::response::SIZES;
 use super::sample::{Part, Sample};
-use super::subject::{Assignment, Network};
+use super::subject::Network;
 use super::units::{Pick, Unit, clients, mean, units};
+use crate::choice::Assignment;
 
 /// Groups in a report.
 const MAX_GROUPS: usize = 200;

@@ -9,8 +9,8 @@ use super::MIN_CLIENTS;
 use super::effect::weights;
 use super::interval::{ALPHA, half_width_tuned, variance_at};
 use super::report::{LoadTimes, Quantile, Ratio};
-use super::subject::Assignment;
 use super::units::Unit;
+use crate::choice::Assignment;
 
 /// The load times of both groups' clients.
 pub(super) fn load_times(units: &[Unit]) -> LoadTimes {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use hikyaku_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::subject::Assignment;
+use crate::choice::Assignment;
 
 /// The question that a report answers.
 #[derive(Clone, Copy, Debug)]

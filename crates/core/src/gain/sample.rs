@@ -12,7 +12,8 @@ use hikyaku_units::arm::Version;
 use hikyaku_units::mix::mix;
 
 use super::response::{Response, SIZES};
-use super::subject::{Assignment, Network, Subject};
+use super::subject::{Network, Subject};
+use crate::choice::Assignment;
 
 /// A sample of the clients of some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,41 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hikyaku_units::mix::mix;
-use serde::{Deserialize, Serialize};
 
-use crate::choice::{Draw, Session};
+use crate::choice::Assignment;
 use crate::client::view::client_number;
 use crate::policy::PolicyConfig;
-
-/// The group that a client was drawn into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Assignment {
-    /// It gets what hikyaku chooses.
-    Hikyaku,
-    /// It gets what an ordinary server would give.
-    HoldBack,
-}
-
-impl Assignment {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Hikyaku, Self::HoldBack];
-
-    /// Its place in [`Assignment::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hikyaku => "hikyaku",
-            Self::HoldBack => "hold_back",
-        }
-    }
-}
 
 /// A client with its draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +27,9 @@ impl Subject {
     #[must_use]
     pub fn of(client: IpAddr, policy: &PolicyConfig, seed: u64) -> Self {
         let number = client_number(client);
-        let draw = Draw {
-            seed,
-            client: number,
-            session: Session::default(),
-        };
         Self {
             hash: mix(number ^ mix(seed ^ SAMPLE)),
-            assignment: match draw.is_held_back(policy) {
-                true => Assignment::HoldBack,
-                false => Assignment::Hikyaku,
-            },
+            assignment: Assignment::of(client, policy, seed),
             share: (policy.holdback * f64::from(u16::MAX)).round() as u16,
             network: Network::of(client),
         }

@@ -11,8 +11,8 @@ use super::quantile::load_times;
 use super::report::{ByAssignment, Question, Report, Until, Verdict, VersionShares};
 use super::sample::Sample;
 use super::sentence::sentence;
-use super::subject::Assignment;
 use super::units::{Pick, clients, units};
+use crate::choice::Assignment;
 
 /// Compares the groups of a sample. `country` finds the country of an address.
 #[must_use]

@@ -2,7 +2,8 @@
 
 use super::response::MILLION;
 use super::sample::{Part, Sample, Site, Sums};
-use super::subject::{Assignment, Network};
+use super::subject::Network;
+use crate::choice::Assignment;
 
 /// A client's responses under one share.
 #[derive(Clone, Copy, Debug)]

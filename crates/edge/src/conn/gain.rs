@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hikyaku_core::gain::Response;
 use hikyaku_units::arm::Transport;
 
 use super::Conn;
@@ -11,8 +12,13 @@ use crate::ledger::Exchange;
 use crate::transport::Snapshot;
 
 impl Conn {
-    /// Counts an exchange that took `duration`, for its client's group.
-    pub(super) fn count(&self, exchange: &Exchange, duration: Duration, snapshot: &Snapshot) {
+    /// The part of an exchange that took `duration`; `None` of one that does not count.
+    pub(super) fn counted(
+        &self,
+        exchange: &Exchange,
+        duration: Duration,
+        snapshot: &Snapshot,
+    ) -> Option<Response> {
         let counted = Counted {
             version: self.peer.version,
             method: &exchange.method,
@@ -25,13 +31,7 @@ impl Conn {
                 false => Duration::ZERO,
             },
         };
-        let Some(response) = counted.response() else {
-            return;
-        };
-        let client = exchange.client.unwrap_or(self.peer.remote);
-        let clients = &self.shared.clients;
-        let (subject, site) = clients.subject(client.ip(), self.server_name());
-        self.shared.gain.count(&subject, site, &response);
+        counted.response()
     }
 
     /// The time that the client has waited for the connection. The server sees nothing of TCP's own handshake,

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hikyaku_core::gain::{Assignment, Ratio, Report};
+use hikyaku_core::choice::Assignment;
+use hikyaku_core::gain::{Ratio, Report};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;

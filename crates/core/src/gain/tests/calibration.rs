@@ -3,11 +3,12 @@
 //! `cargo test -p hikyaku-core gain::tests::calibration -- --nocapture` prints the figures of docs/gain.md.
 
 use super::simulated::{HOURS, NETWORKS, Random, Visitor};
+use crate::choice::Assignment;
 use crate::gain::covariate::{Cell, changed};
 use crate::gain::effect::difference;
 use crate::gain::interval::ALPHA;
 use crate::gain::response::MILLION;
-use crate::gain::{Assignment, MIN_CLIENTS, Ratio};
+use crate::gain::{MIN_CLIENTS, Ratio};
 
 const WEEKS: u64 = 200;
 const CLIENTS: usize = 3000;

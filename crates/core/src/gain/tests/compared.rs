@@ -7,8 +7,9 @@ use hikyaku_units::Timestamp;
 use hikyaku_units::arm::Version;
 
 use super::simulated::{HOURS, Random, Visitor};
+use crate::choice::Assignment;
 use crate::gain::{
-    Assignment, By, Day, Edges, Question, Report, Response, Sample, Site, Subject, Verdict, report,
+    By, Day, Edges, Question, Report, Response, Sample, Site, Subject, Verdict, report,
 };
 use crate::policy::PolicyConfig;
 

@@ -8,8 +8,9 @@ use hikyaku_units::mix::mix;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::choice::Assignment;
 use crate::codec::{CHECK_LEN, seal};
-use crate::gain::{Assignment, Day, Edges, Network, Response, Sample, Site, Subject};
+use crate::gain::{Day, Edges, Network, Response, Sample, Site, Subject};
 
 const MAX: usize = 5;
 const SITES: [&str; 3] = ["", "a.example", "b.example"];

@@ -5,7 +5,8 @@ use std::time::Duration;
 use hikyaku_units::arm::Version;
 use hikyaku_units::mix::mix;
 
-use crate::gain::{Assignment, Response};
+use crate::choice::Assignment;
+use crate::gain::Response;
 
 /// Hours of a week.
 pub(super) const HOURS: usize = 168;

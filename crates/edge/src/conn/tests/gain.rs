@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::gain::USUAL;
-use hikyaku_core::gain::{Assignment, Report};
+use hikyaku_core::choice::Assignment;
+use hikyaku_core::gain::Report;
 
 /// An exchange of a connection, which takes 100 ms.
 async fn exchange(conn: &Conn, method: &str, status: u16, complete: bool) {
