@@ -110,13 +110,17 @@ impl Lab {
     fn first_window(&self, client: &Client, over: Over, server: &Server) -> u64 {
         let address = server.address();
         let (done, told) = tokio::sync::oneshot::channel::<()>();
+        let (heard, hears) = std::sync::mpsc::channel();
         let client = client.clone();
         let visit = async move {
             let open = timeout(PATIENCE, client.open(over, address)).await.unwrap();
+            open.hear().await;
+            let _ = heard.send(());
             let _ = told.await;
             open.close().await;
         };
         let held = self.in_client(|| std::thread::spawn(move || block_on(visit)));
+        hears.recv_timeout(PATIENCE).unwrap();
         let window = eventually("the connection is listed", || {
             bytes(&self.explain(server)["open"][0]["cwnd"]).filter(|&window| window > 0)
         });
@@ -176,6 +180,19 @@ impl Client {
 }
 
 impl Open {
+    /// Waits for the server's SETTINGS over QUIC. They are the first that it sends with a window which a
+    /// summary has set: the summary counts from the end of the handshake on.
+    async fn hear(&self) {
+        if let Self::Quic(h3) = self {
+            let heard = async {
+                while h3.quic.stats().frame_rx.stream == 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            timeout(PATIENCE, heard).await.unwrap();
+        }
+    }
+
     async fn close(self) {
         match self {
             Self::Quic(h3) => h3.close().await,
