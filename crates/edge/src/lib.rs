@@ -31,6 +31,7 @@ mod measure;
 mod metrics;
 mod mptcp;
 mod pace;
+mod packed;
 mod pages;
 mod part;
 mod policies;
@@ -66,6 +67,7 @@ pub use hikyaku_fleet::{
 };
 pub use listen::{BACKLOG, ListenError, UDP_BUFFER, try_tcp, try_udp};
 pub use metrics::set_commit;
+pub use packed::built_in_model;
 pub use secrets::{KeyFileError, NoRandomness};
 pub use serve::QuicError;
 pub use server::{Findings, Prepared, Pulse, Server, ServerError, load_model};

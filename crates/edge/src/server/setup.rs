@@ -14,13 +14,11 @@ use crate::config::Config;
 use crate::egress::Egress;
 use crate::gain::Gain;
 use crate::listen::probe_congestion;
+use crate::packed::built_in_model;
 use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Pair, Source};
 use crate::transport;
-
-/// The model that is built in (`docs/model.md`).
-const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
 
 /// Allows as many descriptors as the system lets us have: each connection and each file
 /// being sent is one.
@@ -86,10 +84,12 @@ pub(super) fn certificate_source(config: &Config) -> Source {
 /// When its file can't be read, or is no model.
 pub fn load_model(config: &Config) -> Result<Model, ServerError> {
     let Some(path) = &config.model.file else {
-        return Model::from_json(DEFAULT_MODEL).map_err(|error| ServerError::Model {
+        let failed = |source| ServerError::Model {
             path: PathBuf::from("models/default.json (built in)"),
-            source: Box::new(error),
-        });
+            source,
+        };
+        let text = built_in_model().map_err(|error| failed(Box::new(error) as _))?;
+        return Model::from_json(&text).map_err(|error| failed(Box::new(error)));
     };
     let failed = |source| ServerError::Model {
         path: path.clone(),

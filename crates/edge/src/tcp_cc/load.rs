@@ -6,9 +6,7 @@ use std::path::Path;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
 
 use crate::bpf::{BTF, LoadError, log_debug, map};
-
-/// `bpf/congestion.bpf.c`, built by `scripts/bpf.sh`.
-const OBJECT: &[u8] = include_bytes!("../../bpf/congestion.bpf.o");
+use crate::packed;
 
 /// Bytes that the kernel has for a congestion control's name, with the NUL.
 const NAME_SIZE: usize = 16;
@@ -54,7 +52,8 @@ pub(super) fn load(bbr: bool) -> Result<Loaded, LoadError> {
 
 fn try_load(bbr: bool) -> libbpf_rs::Result<Loaded> {
     let suffix = format!("_{:06x}", RandomState::new().hash_one(0u8) & 0xff_ffff);
-    let mut object = ObjectBuilder::default().open_memory(OBJECT)?;
+    let object = packed::CONGESTION.unpack()?;
+    let mut object = ObjectBuilder::default().open_memory(&object)?;
     prepare(&mut object, &suffix, bbr)?;
     let mut object = object.load()?;
     let links = object

@@ -9,9 +9,6 @@ use sha2::{Digest, Sha256};
 use super::record::Conditions;
 use super::run::{Attempt, RunError};
 
-/// The model that is built into the server of the same sources.
-const MODEL: &str = include_str!("../../../../models/default.json");
-
 impl Conditions {
     /// Reads the conditions of this machine and `binary`, for any experiment.
     ///
@@ -96,13 +93,8 @@ impl Version {
     }
 }
 
-/// SHA-256 of this program's built-in model, for servers without a configured one.
-pub fn model_sha256() -> String {
-    sha256(MODEL.as_bytes())
-}
-
 /// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

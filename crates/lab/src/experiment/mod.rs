@@ -22,8 +22,8 @@ mod run;
 mod spec;
 
 pub use axis::{Axis, Cell};
-pub use conditions::model_sha256;
-pub(crate) use conditions::{arguments, sha256};
+pub(crate) use conditions::arguments;
+pub use conditions::sha256;
 pub(crate) use data::{Data, Key};
 pub use error::SpecError;
 pub use library::{Source, find, shipped};
