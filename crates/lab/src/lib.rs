@@ -4,6 +4,7 @@ pub mod experiment;
 pub mod fit;
 pub mod report;
 pub mod sim;
+mod table;
 
 /// The example of the README, as a documentation test.
 #[cfg(doctest)]

@@ -7,7 +7,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize;
 use serde::de::Error;
 
 use super::error::SpecError;
@@ -81,7 +80,9 @@ fn deserialize(text: &str) -> Result<TopologySpec, toml::de::Error> {
     if let Ok(mut table) = text.parse::<toml::Table>()
         && read_traces(&mut table).map_err(toml::de::Error::custom)?
     {
-        return TopologySpec::deserialize(table);
+        let read = toml::from_str(&table.to_string());
+        // Its lines are not those of the text.
+        return read.map_err(|error| toml::de::Error::custom(error.message()));
     }
     // An error in the text itself has the line.
     toml::from_str(text)

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hikyaku_netsim::LinkPatch;
-use serde::Deserialize;
 
 use crate::report::figure::Figure;
+use crate::table::of_table;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
@@ -265,7 +265,7 @@ impl Workload {
         self.check_control()?;
         for change in &self.change {
             for table in [&change.both, &change.up, &change.down] {
-                LinkPatch::deserialize(table.clone())
+                of_table::<LinkPatch>(table)
                     .map_err(|error| fault("workload.change", error.message()))?;
             }
         }

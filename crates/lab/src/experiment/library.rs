@@ -1,202 +1,21 @@
 //! The experiments that come with the program.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
 
 use super::error::SpecError;
 use super::spec::Spec;
 
-/// Shipped experiments by name.
-const SHIPPED: &[(&str, &str)] = &[
-    (
-        "browser",
-        include_str!("../../../../experiments/browser.toml"),
-    ),
-    (
-        "conns-loss",
-        include_str!("../../../../experiments/conns-loss.toml"),
-    ),
-    (
-        "conns-multi-loss",
-        include_str!("../../../../experiments/conns-multi-loss.toml"),
-    ),
-    (
-        "conns-multi-rtt",
-        include_str!("../../../../experiments/conns-multi-rtt.toml"),
-    ),
-    (
-        "conns-rtt",
-        include_str!("../../../../experiments/conns-rtt.toml"),
-    ),
-    (
-        "conns-shards",
-        include_str!("../../../../experiments/conns-shards.toml"),
-    ),
-    (
-        "cross-check",
-        include_str!("../../../../experiments/cross-check.toml"),
-    ),
-    ("crowd", include_str!("../../../../experiments/crowd.toml")),
-    (
-        "epe-dead-border",
-        include_str!("../../../../experiments/epe-dead-border.toml"),
-    ),
-    (
-        "epe-capacity",
-        include_str!("../../../../experiments/epe-capacity.toml"),
-    ),
-    (
-        "epe-classes",
-        include_str!("../../../../experiments/epe-classes.toml"),
-    ),
-    (
-        "epe-decay",
-        include_str!("../../../../experiments/epe-decay.toml"),
-    ),
-    (
-        "epe-fail",
-        include_str!("../../../../experiments/epe-fail.toml"),
-    ),
-    (
-        "epe-isps",
-        include_str!("../../../../experiments/epe-isps.toml"),
-    ),
-    (
-        "epe-localpref",
-        include_str!("../../../../experiments/epe-localpref.toml"),
-    ),
-    (
-        "epe-sizes",
-        include_str!("../../../../experiments/epe-sizes.toml"),
-    ),
-    (
-        "epe-pause",
-        include_str!("../../../../experiments/epe-pause.toml"),
-    ),
-    (
-        "epe-parallel",
-        include_str!("../../../../experiments/epe-parallel.toml"),
-    ),
-    (
-        "epe-scale",
-        include_str!("../../../../experiments/epe-scale.toml"),
-    ),
-    (
-        "epe-scenario1",
-        include_str!("../../../../experiments/epe-scenario1.toml"),
-    ),
-    (
-        "epe-scenario2",
-        include_str!("../../../../experiments/epe-scenario2.toml"),
-    ),
-    (
-        "epe-scenario3",
-        include_str!("../../../../experiments/epe-scenario3.toml"),
-    ),
-    (
-        "epe-withdraw",
-        include_str!("../../../../experiments/epe-withdraw.toml"),
-    ),
-    (
-        "fairness",
-        include_str!("../../../../experiments/fairness.toml"),
-    ),
-    (
-        "fairness-sim",
-        include_str!("../../../../experiments/fairness-sim.toml"),
-    ),
-    (
-        "first-fair-sim",
-        include_str!("../../../../experiments/first-fair-sim.toml"),
-    ),
-    (
-        "first-link",
-        include_str!("../../../../experiments/first-link.toml"),
-    ),
-    (
-        "first-page-sim",
-        include_str!("../../../../experiments/first-page-sim.toml"),
-    ),
-    (
-        "first-sim",
-        include_str!("../../../../experiments/first-sim.toml"),
-    ),
-    (
-        "fleet-outage",
-        include_str!("../../../../experiments/fleet-outage.toml"),
-    ),
-    (
-        "fleet-visit",
-        include_str!("../../../../experiments/fleet-visit.toml"),
-    ),
-    (
-        "floor-cwnd",
-        include_str!("../../../../experiments/floor-cwnd.toml"),
-    ),
-    (
-        "floor-delay",
-        include_str!("../../../../experiments/floor-delay.toml"),
-    ),
-    (
-        "floor-fair",
-        include_str!("../../../../experiments/floor-fair.toml"),
-    ),
-    (
-        "floor-link",
-        include_str!("../../../../experiments/floor-link.toml"),
-    ),
-    (
-        "floor-loss",
-        include_str!("../../../../experiments/floor-loss.toml"),
-    ),
-    (
-        "floor-min",
-        include_str!("../../../../experiments/floor-min.toml"),
-    ),
-    (
-        "floor-sweep",
-        include_str!("../../../../experiments/floor-sweep.toml"),
-    ),
-    ("gain", include_str!("../../../../experiments/gain.toml")),
-    ("model", include_str!("../../../../experiments/model.toml")),
-    ("peers", include_str!("../../../../experiments/peers.toml")),
-    (
-        "priorities",
-        include_str!("../../../../experiments/priorities.toml"),
-    ),
-    (
-        "regret",
-        include_str!("../../../../experiments/regret.toml"),
-    ),
-    (
-        "transport",
-        include_str!("../../../../experiments/transport.toml"),
-    ),
-    (
-        "udp-blackhole",
-        include_str!("../../../../experiments/udp-blackhole.toml"),
-    ),
-    (
-        "udp-first-visit",
-        include_str!("../../../../experiments/udp-first-visit.toml"),
-    ),
-    (
-        "udp-throttle",
-        include_str!("../../../../experiments/udp-throttle.toml"),
-    ),
-    (
-        "version-eval",
-        include_str!("../../../../experiments/version-eval.toml"),
-    ),
-    (
-        "version-sweep",
-        include_str!("../../../../experiments/version-sweep.toml"),
-    ),
-    (
-        "version-switch",
-        include_str!("../../../../experiments/version-switch.toml"),
-    ),
-];
+/// The texts of shipped experiments by name, packed by `build.rs`.
+static SHIPPED: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/experiments.json.gz"));
+    // Only a damaged program has none.
+    serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap_or_default()
+});
 
 /// The text of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,9 +41,9 @@ impl Source {
 /// Returns all shipped experiments.
 pub fn shipped() -> impl Iterator<Item = Source> {
     SHIPPED.iter().map(|(name, text)| Source {
-        name: (*name).to_owned(),
-        argument: (*name).to_owned(),
-        text: (*text).to_owned(),
+        name: name.clone(),
+        argument: name.clone(),
+        text: text.clone(),
     })
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use hikyaku_netsim::{LinkConfig, QueueLimit};
 use hikyaku_units::{ByteSize, Rate, duration};
-use serde::Deserialize;
 use toml::Table;
 
 use super::axis::{Axis, Cell};
 use super::record::Links;
+use crate::table::of_table;
 use hikyaku_emulator::link::read_traces;
 
 /// Smallest queue by `Nbdp`: ten full packets. With them a sender can still keep a link busy whose
@@ -121,5 +121,5 @@ impl Links {
 fn config(table: &Table) -> Result<LinkConfig, String> {
     let mut table = table.clone();
     read_traces(&mut table).map_err(|error| format!("{error}: {}", error.source))?;
-    LinkConfig::deserialize(table).map_err(|error| error.message().to_owned())
+    of_table(&table).map_err(|error| error.message().to_owned())
 }

@@ -5,6 +5,7 @@ use toml::{Table, Value};
 
 use super::error::{Fault, fault};
 use super::spec::Spec;
+use crate::table::of_table;
 
 /// Reductions that let an experiment be tried in seconds. A missing key keeps the original value;
 /// `adjust` does not apply.
@@ -50,8 +51,8 @@ impl Quick {
             }
             arms.retain(|arm| name(arm).is_some_and(|name| names.contains(&name)));
         }
-        let spec =
-            Spec::deserialize(full).map_err(|error| fault("quick", error.message().to_owned()))?;
+        let spec: Spec =
+            of_table(&full).map_err(|error| fault("quick", error.message().to_owned()))?;
         spec.check()
             .map_err(|(place, why)| (format!("quick, {place}"), why))?;
         Ok(spec)

@@ -11,6 +11,7 @@ pub use self::kind::{
 };
 use super::goal::Bound;
 use crate::experiment::{Axis, Filter, Spec};
+use crate::table::of_table;
 
 mod check;
 mod kind;
@@ -137,8 +138,8 @@ impl Figure {
         }
         let why = |error: toml::de::Error| error.message().to_owned();
         Ok(Self {
-            kind: Kind::deserialize(own).map_err(why)?,
-            common: Common::deserialize(common).map_err(why)?,
+            kind: of_table(&own).map_err(why)?,
+            common: of_table(&common).map_err(why)?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The two ends of a download: a client that requests, a server that responds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use hikyaku_units::Timestamp;
@@ -9,7 +10,7 @@ use quinn_proto::{Connection, Dir, Event, ReadError, StreamEvent, StreamId, Writ
 /// Bytes of a request and of a response's head, as HTTP/3 with QPACK takes them.
 const HEAD: u64 = 100;
 /// A piece of content for one write to quinn.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| vec![0; 64 << 10].into());
 
 /// One end of a connection.
 pub(super) trait App {
@@ -178,7 +179,7 @@ impl Server {
         let mut stream = connection.send_stream(id);
         while *left > 0 {
             let len = (*left).min(ZEROS.len() as u64) as usize;
-            match stream.write_chunks(&mut [Bytes::from_static(&ZEROS[..len])]) {
+            match stream.write_chunks(&mut [ZEROS.slice(..len)]) {
                 Ok(written) => *left -= written.bytes as u64,
                 Err(WriteError::Blocked) => return,
                 Err(error) => {

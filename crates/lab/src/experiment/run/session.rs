@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_netsim::{Change, LinkPatch};
-use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use toml::Table;
@@ -26,6 +25,7 @@ use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Emulator, Links, Run};
 use crate::experiment::spec::{Arm, Backend, Client};
+use crate::table::of_table;
 use hikyaku_emulator::link::{ChangePair, LinkPair, Report, Topology};
 
 /// The common parts of a job's sessions.
@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
                 table.extend(own.clone());
                 direction.push(Change {
                     at,
-                    patch: patch(table)?,
+                    patch: patch(&table)?,
                 });
             }
         }
@@ -243,9 +243,9 @@ impl<'a> Session<'a> {
     }
 }
 
-fn patch(table: Table) -> Result<LinkPatch, RunError> {
+fn patch(table: &Table) -> Result<LinkPatch, RunError> {
     let why = |error: toml::de::Error| RunError::Arguments(error.message().to_owned());
-    LinkPatch::deserialize(table).map_err(why)
+    of_table(table).map_err(why)
 }
 
 /// Returns a link in the emulator's form.

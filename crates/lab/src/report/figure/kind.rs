@@ -1,6 +1,7 @@
 //! The kinds of figures, with the keys of each.
 
 use serde::Deserialize;
+use serde::de::value::StrDeserializer;
 use toml::Value;
 
 use super::Common;
@@ -320,10 +321,10 @@ pub struct Gain {
 pub struct Axes(pub Vec<Axis>);
 
 impl TryFrom<OneOrMany> for Axes {
-    type Error = toml::de::Error;
+    type Error = serde::de::value::Error;
 
     fn try_from(names: OneOrMany) -> Result<Self, Self::Error> {
-        let axis = |name: &String| Axis::deserialize(Value::String(name.clone()));
+        let axis = |name: &String| Axis::deserialize(StrDeserializer::new(name));
         names
             .all()
             .iter()

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use hikyaku_netsim::{Change, LinkPatch};
-use serde::Deserialize;
 
 use super::super::error::RunError;
 use crate::experiment::record::Links;
 use crate::experiment::spec::{Event, PAUSE, Pattern, Visitors};
+use crate::table::of_table;
 use hikyaku_emulator::link::ChangePair;
 
 /// Returns the changes of `links` by a pattern. They come `at` after the start, and at its
@@ -96,8 +96,7 @@ fn key(name: &str, value: &str) -> toml::Table {
 
 /// Returns the changes by a table of a link's keys.
 fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
-    let patch = LinkPatch::deserialize(table.clone());
-    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))
+    of_table(table).map_err(|error| RunError::Arguments(error.message().to_owned()))
 }
 
 #[cfg(test)]
