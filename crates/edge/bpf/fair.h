@@ -15,7 +15,6 @@ enum {
 	OVERFLOW_ROUNDS = 2,
 	/* Part of the RTT for which the kernel waits for what came out of order (RFC 8985 §6.2). */
 	REORDER_PART = 4,
-	LEAST_WINDOW = 10,
 	/* Of what slow start grows by, where RTTs have risen (RFC 9406 §4.3, CSS_GROWTH_DIVISOR). */
 	GROWTH_DIVISOR = 4,
 	/* Packets of growth for each acknowledged one of a rapid start: three windows a round. */
@@ -269,7 +268,7 @@ void BPF_PROG(fair_init, struct sock *sk)
 	if (!flow)
 		return;
 	flow->startup = true;
-	flow->rapid = !flow->former;
+	flow->rapid = is_fresh(tcp_sk(sk));
 	flow->probe_interval = PROBE_ROUNDS;
 	show_fair(sk, flow);
 }

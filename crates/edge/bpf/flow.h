@@ -149,7 +149,16 @@ static __always_inline __u32 packets(struct tcp_sock *tp, __u64 bytes)
 	return mss ? (bytes + mss - 1) / mss : 0;
 }
 
-/* Begins with what the socket has. Only one that has sent nothing takes an initial window. */
+/* What every sender may send at once (RFC 6928 §2), in packets. */
+enum { LEAST_WINDOW = 10 };
+
+/* Whether all that the socket has sent is what a new one sends at once, such as a handshake. */
+static __always_inline bool is_fresh(struct tcp_sock *tp)
+{
+	return tp->data_segs_out <= LEAST_WINDOW;
+}
+
+/* Begins with what the socket has. Only a fresh one takes an initial window. */
 static __always_inline struct flow *begin(struct sock *sk)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -164,7 +173,7 @@ static __always_inline struct flow *begin(struct sock *sk)
 		flow->floor = setting->floor;
 		flow->known_bdp = setting->known_bdp;
 		flow->known_min_rtt = setting->known_min_rtt;
-		if (!tp->data_segs_out)
+		if (is_fresh(tp))
 			flow->inner = max64(flow->inner, setting->init_window);
 		flow->unearned = flow->inner - tp->snd_cwnd;
 	}

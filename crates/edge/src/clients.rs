@@ -197,6 +197,15 @@ impl Clients {
         }
     }
 
+    /// Decides again for a connection over TCP whose path was unknown, where it has become known since.
+    pub(crate) fn learnt_since(&self, client: IpAddr, early: &Early) -> Option<Early> {
+        if early.choice.known.is_some() || early.epoch == self.epoch(client) {
+            return None;
+        }
+        let now = self.early(client, Transport::Tcp);
+        now.choice.known.is_some().then_some(now)
+    }
+
     /// Keeps a decision that was made before a handshake, or decides anew. It does so if something was learnt
     /// since, or if the host that the handshake has named has a policy of its own.
     pub(crate) fn decide_after(

@@ -161,7 +161,7 @@ impl Socket {
     }
 
     /// Has the connection begin with the present knowledge of its path, though it has the congestion control
-    /// perhaps. To be called before it sends anything. Returns the congestion control.
+    /// perhaps. To be called before it sends anything but its handshake. Returns the congestion control.
     pub(crate) fn begin_with(&self, control: Control) -> Option<Congestion> {
         *self.control.lock() = Some(control);
         let begun = self

@@ -204,8 +204,8 @@ impl Controls {
         chosen
     }
 
-    /// Sets the congestion control of a connection that has sent nothing yet. One that it has already begins
-    /// anew, with other measurements of the client path.
+    /// Sets the congestion control of a connection that has sent its handshake at most. One that it has already
+    /// begins anew, with other measurements of the client path.
     ///
     /// # Errors
     /// As [`Controls::set_congestion`].

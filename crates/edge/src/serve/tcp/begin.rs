@@ -115,6 +115,15 @@ async fn meet_socket(
                 }
             };
             let (io, tls) = secure(io, tls, site, client, begun, meet).await?;
+            // The fleet's store answers beside the handshake.
+            if ends.through == Through::Nothing
+                && let Some(learnt) = shared.clients.learnt_since(client, &early)
+            {
+                congestion = socket
+                    .begin_with(learnt.choice.tcp_control())
+                    .or(congestion);
+                early = learnt;
+            }
             if tls.alpn_protocol() == Some(ACME_TLS) {
                 // Nothing follows the certificate (RFC 8737 §3).
                 return Err(io::Error::other("an authority has looked at a name"));
