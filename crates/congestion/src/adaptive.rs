@@ -227,7 +227,9 @@ impl Adaptive {
 
     pub(crate) fn current(&self) -> u64 {
         let window = self.inner.window().max(self.settings.min_cwnd.unwrap_or(0));
-        window.max(self.handle.failover_window())
+        window
+            .max(self.handle.failover_window())
+            .max(self.handle.beginning_window())
     }
 }
 

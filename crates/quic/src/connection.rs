@@ -203,6 +203,12 @@ impl Connection {
         self.change(|connection| connection.set_receive_window(bytes));
     }
 
+    /// Has the connection look again whether it may send. To be called when its congestion window was changed
+    /// from outside.
+    pub fn wake(&self) {
+        self.change(|_| {});
+    }
+
     /// Sets the bytes that may wait for the peer's acknowledgement.
     pub fn set_send_window(&self, bytes: u64) {
         self.change(|connection| connection.set_send_window(bytes));

@@ -60,8 +60,8 @@ struct Shared {
     /// The number of changes of `wanted`.
     generation: AtomicU64,
     wanted: Mutex<Settings>,
-    /// `wanted` is for a beginning.
-    begins: AtomicBool,
+    /// The window of a beginning with `wanted`; 0 if none is under way. See [`Handle::begin`].
+    beginning_window: AtomicU64,
     acked_bytes: AtomicU64,
     acked_of_former: AtomicU64,
     in_flight: AtomicU64,
@@ -94,7 +94,7 @@ impl Handle {
             left_at: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             wanted: Mutex::default(),
-            begins: AtomicBool::new(false),
+            beginning_window: AtomicU64::new(0),
             acked_bytes: AtomicU64::new(0),
             acked_of_former: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
@@ -117,18 +117,27 @@ impl Handle {
         self.0.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Sets the settings with which the controller begins anew at the next packet. To be called in the first
-    /// round trip after the handshake, where the knowledge of the path has come only then.
+    /// Sets the settings with which the controller begins anew at the next packet, and makes room for it. To be
+    /// called in the first round trip after the handshake, where the knowledge of the path has come only then.
+    /// The caller has to wake the connection, so that one whose former window is full sends.
     pub fn begin(&self, settings: Settings) {
         *self.wanted() = settings;
-        self.0.begins.store(true, Ordering::Release);
+        let mtu = f64::from(self.0.mtu.load(Ordering::Relaxed));
+        let window = settings.initial_window(mtu) as u64;
+        self.0.beginning_window.store(window, Ordering::Release);
+    }
+
+    /// The window in bytes of a [`Handle::begin`]; 0 if none is under way.
+    pub(super) fn beginning_window(&self) -> u64 {
+        self.0.beginning_window.load(Ordering::Relaxed)
     }
 
     /// Takes the settings of [`Handle::begin`].
     pub(super) fn take_beginning(&self) -> Option<Settings> {
         // Seldom set, and looked at with each packet.
-        let begins = self.0.begins.load(Ordering::Relaxed);
-        (begins && self.0.begins.swap(false, Ordering::Acquire)).then(|| *self.wanted())
+        let begins = self.beginning_window() > 0;
+        let begins = begins && self.0.beginning_window.swap(0, Ordering::Acquire) > 0;
+        begins.then(|| *self.wanted())
     }
 
     /// Bytes in ack-eliciting packets that the peer has acknowledged.

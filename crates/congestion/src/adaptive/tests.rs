@@ -364,6 +364,8 @@ fn a_connection_begins_with_what_is_known_after_its_handshake() {
             controller.acked(later, now, 1_200, true, RTT);
             controller.acks_ended(later, 0, true, Some(0));
             handle.begin(with(known));
+            // There is room for the packet with which it begins, however full the former window is.
+            assert_eq!(controller.window(), MOST, "{former}");
             controller.on_sent(later, 1_200, 1);
             assert_eq!(handle.state().algorithm, Algorithm::Floor, "{former}");
             assert_eq!(controller.window() == MOST, same_path, "{former}");

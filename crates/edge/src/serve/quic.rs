@@ -258,12 +258,15 @@ impl QuicListener {
             return;
         };
         let (site, acked) = (Arc::clone(&self.site), controller.acked_bytes());
+        let quic = quic.clone();
         self.look_up(remote, move || {
             let choice = site.shared.clients.transport(remote.ip(), Transport::Quic);
             // A round trip later the connection has measured the path itself.
             let is_early = controller.acked_bytes() == acked;
             if is_early && choice.known.is_some() && choice.congestion == congestion {
                 controller.begin(choice.quic_settings());
+                // Its first window may be full.
+                quic.wake();
             }
         });
     }
