@@ -18,7 +18,7 @@ use crate::client::view::{ClientView, Knowledge};
 use crate::egress::{RoutesElsewhere, RoutesExplanation};
 use crate::model::Model;
 use crate::page::{Connections, ConnectionsSummary};
-use crate::policy::PolicyConfig;
+use crate::policy::{PlainPolicy, PolicyConfig};
 use crate::transport::{AltSvc, CongestionChoice, Decision, Load, decide};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
@@ -41,6 +41,9 @@ pub struct Explanation {
     pub decision: DecisionSummary,
     /// The expected load of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
+    /// What an ordinary server would give (`policy.plain`).
+    #[serde(default = "ordinary")]
+    pub ordinary: Arm,
     /// The path that the arms are compared for.
     pub path: Path,
     /// The part of the knowledge that comes from other edges; empty for an edge that is alone.
@@ -223,6 +226,7 @@ pub fn explain(
         address: knowledge.addr,
         at: now,
         arms: arms(&decision),
+        ordinary: policy.plain.arm(),
         decision: DecisionSummary::of(&decision),
         path: Path {
             known: ByTransport::from_fn(|transport| {
@@ -272,6 +276,10 @@ impl Explanation {
     pub fn with_open(self, open: Vec<OpenConnection>) -> Self {
         Self { open, ..self }
     }
+}
+
+fn ordinary() -> Arm {
+    PlainPolicy::default().arm()
 }
 
 fn arms(decision: &Decision) -> Vec<ArmLoad> {

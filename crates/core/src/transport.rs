@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use crate::choice::{Assignment, Gain, Group, Session, Visit};
@@ -103,11 +103,11 @@ impl Decision {
         Arm::over(transport, self.congestion.get(transport).congestion)
     }
 
-    /// The share of the load time by [`ORDINARY`] that the decided arm is expected to save. It is negative
-    /// where that arm takes longer, and `None` where that can't be said. `min_rtt` is the path's.
+    /// The share of the load time by the arm of an ordinary server that the decided arm is expected to save. It
+    /// is negative where that arm takes longer, and `None` where that can't be said. `min_rtt` is the path's.
     #[must_use]
-    pub fn saves(&self, min_rtt: Duration) -> Option<f32> {
-        let [decided, ordinary] = [self.arm(), ORDINARY].map(|arm| {
+    pub fn saves(&self, min_rtt: Duration, ordinary: Arm) -> Option<f32> {
+        let [decided, ordinary] = [self.arm(), ordinary].map(|arm| {
             let load = self.load(arm)?;
             Some(visit_time(arm, load.time, min_rtt))
         });
@@ -139,9 +139,6 @@ impl Decision {
         }
     }
 }
-
-/// The arm of an ordinary server's clients: it advertises HTTP/3 to all, and has CUBIC.
-pub const ORDINARY: Arm = Arm::new(Version::H3, Congestion::Cubic);
 
 /// A response's load time with the round trip that TCP's handshake takes longer than QUIC's.
 pub(crate) fn visit_time(arm: Arm, load: Duration, min_rtt: Duration) -> Duration {

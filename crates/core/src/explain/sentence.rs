@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Explanation;
 use crate::choice::Group;
-use crate::transport::{ORDINARY, saved, visit_time};
+use crate::transport::{saved, visit_time};
 use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_units::human;
 
@@ -65,15 +65,15 @@ impl Explanation {
         };
         Some(Expected {
             time: time(self.arm())?,
-            ordinary: time(ORDINARY)?,
+            ordinary: time(self.ordinary)?,
         })
     }
 
     fn compared(&self, expected: &Expected) -> String {
         let size = human::size(self.path.size);
         let (time, ordinary) = (human::time(expected.time), human::time(expected.ordinary));
-        let their = named(ORDINARY.version, ORDINARY.congestion);
-        if self.arm() == ORDINARY {
+        let their = named(self.ordinary.version, self.ordinary.congestion);
+        if self.arm() == self.ordinary {
             return format!(
                 "{time} for {size}, as from an ordinary server, since nothing else is surely faster"
             );
@@ -107,9 +107,7 @@ impl Explanation {
 
     fn not_compared(&self) -> String {
         match self.decision.reason_code.as_str() {
-            "pinned" => {
-                "the configuration says so for all, and what it saves is not known".to_owned()
-            }
+            "pinned" => "its version is pinned, and what that saves is not known".to_owned(),
             _ => format!(
                 "too little is known of it, by {:.0} samples, to say what that saves",
                 self.path.samples

@@ -10,7 +10,7 @@ use crate::client::table::ClientTable;
 use crate::egress::RoutesElsewhere;
 use crate::fleet::{Pop, Register};
 use crate::model::tests::synthetic;
-use crate::policy::PolicyConfig;
+use crate::policy::{Plain, PlainCongestion, PolicyConfig};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{ByteSize, Rate, Timestamp};
@@ -59,10 +59,14 @@ fn learn(table: &mut ClientTable, clients: &[&str], events: &[UdpEvent]) {
 }
 
 fn asked_of(table: &ClientTable, asked: &str) -> Explanation {
+    by_policy(table, asked, &PolicyConfig::default())
+}
+
+fn by_policy(table: &ClientTable, asked: &str, policy: &PolicyConfig) -> Explanation {
     explain(
         &table.knowledge(asked.parse().unwrap()),
         &synthetic(),
-        &PolicyConfig::default(),
+        policy,
         &ByTransport::from_fn(|_| CongestionSet::ALL),
         Timestamp::from_secs(START + 90),
         1,
@@ -258,6 +262,21 @@ fn the_first_line_says_what_a_client_gets_and_what_it_saves() {
 }
 
 #[test]
+fn an_ordinary_server_is_that_of_the_policy() {
+    let mut table = table();
+    learn(&mut table, &["192.0.2.1"], &[UdpEvent::Arrived]);
+    let mut policy = PolicyConfig::default();
+    policy.plain.version = Plain::H2;
+    policy.plain.congestion = PlainCongestion::Bbr;
+    let explanation = by_policy(&table, "192.0.2.1", &policy);
+    let sentence = explanation.sentence();
+    let compared = "about as fast as HTTP/2 with BBR, which an ordinary server gives";
+    assert!(sentence.contains(compared), "{sentence}");
+    let usual = asked_of(&table, "192.0.2.1");
+    assert_ne!(explanation.saves(), usual.saves());
+}
+
+#[test]
 fn the_saving_is_that_of_the_decision() {
     let explanation = explained(&["192.0.2.1"], &[UdpEvent::Arrived], "192.0.2.1");
     let saves = explanation.saves().unwrap();
@@ -271,6 +290,8 @@ fn the_saving_is_that_of_the_decision() {
         .view(now, &policy);
     let available = ByTransport::from_fn(|_| CongestionSet::ALL);
     let decision = crate::transport::decide(&view, &synthetic(), &policy, &available, now, 1);
-    let of_decision = decision.saves(view.min_rtt.unwrap()).unwrap();
+    let of_decision = decision
+        .saves(view.min_rtt.unwrap(), policy.plain.arm())
+        .unwrap();
     assert!((saves - of_decision).abs() < 1e-6, "{saves}, {of_decision}");
 }

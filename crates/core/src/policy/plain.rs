@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Plain;
-use hikyaku_units::arm::Congestion;
+use hikyaku_units::arm::{Arm, Congestion};
 
 /// The transport that the hold-back group gets, so that the gain of the others shows: a server without hikyaku.
 ///
@@ -16,6 +16,14 @@ pub struct PlainPolicy {
     pub version: Plain,
     /// `cubic` or `bbr`, where the transport has it. Default `cubic`.
     pub congestion: PlainCongestion,
+}
+
+impl PlainPolicy {
+    /// The arm of a client of that server.
+    #[must_use]
+    pub const fn arm(self) -> Arm {
+        Arm::new(self.version.version(), self.congestion.congestion())
+    }
 }
 
 impl Default for PlainPolicy {

@@ -130,7 +130,7 @@ impl fmt::Display for Decision {
 impl fmt::Display for VersionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Only | Self::Pinned(_) => f.write_str("pinned by the configuration"),
+            Self::Only | Self::Pinned(_) => f.write_str("pinned"),
             Self::Barred(bar) => bar.fmt(f),
             Self::HoldBack => f.write_str(HELD_BACK),
             Self::TooFewSamples(Evidence { samples, needed }) => {

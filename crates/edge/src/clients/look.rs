@@ -29,7 +29,9 @@ impl Clients {
         let policy = self.pins.over(client, rules.policies.server(), now);
         let view = self.knowledge(client, &rules).view(now, &policy);
         let decision = rules.decide(&view, &policy, now);
-        let saves = view.min_rtt.and_then(|min_rtt| decision.saves(min_rtt));
+        let saves = view
+            .min_rtt
+            .and_then(|min_rtt| decision.saves(min_rtt, policy.plain.arm()));
         Seen {
             view,
             decision,
