@@ -56,6 +56,7 @@ pub(crate) struct Clients {
     epochs: Box<[AtomicU64]>,
     rules: Part<Rules>,
     clock: Clock,
+    began: Timestamp,
     pins: Pins,
     /// Keys that were forgotten, and that the store has not heard of yet; `None` without a store.
     forgotten: Option<Mutex<Vec<Key>>>,
@@ -106,6 +107,7 @@ impl Clients {
             stripes: std::iter::repeat_with(table).take(STRIPES).collect(),
             epochs: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             rules,
+            began: clock.now(),
             clock,
             pins: Pins::default(),
             forgotten: journal.then(Mutex::default),

@@ -1,7 +1,7 @@
 //! Servers whose store is dead, dies, hangs and comes back.
 
 use hikyaku_testkit::store::{Store, free_port};
-use hikyaku_testkit::this_test;
+use hikyaku_testkit::{eventually, this_test};
 use rustix::process::Signal;
 
 use super::{Edge, has_shared};
@@ -66,6 +66,31 @@ fn a_hung_store_holds_no_client_up() {
     edge.server.signal(Signal::TERM);
     assert!(edge.server.wait_exit().success());
     store.signal(Signal::CONT);
+}
+
+#[test]
+fn a_restart_loses_nothing_that_the_store_has() {
+    let Some(store) = Store::start(&this_test(), &[]) else {
+        return;
+    };
+    let samples = |edge: &Edge| {
+        let explained = edge.server.admin_json("/v1/clients/127.0.9.9");
+        let levels = explained["levels"].as_array()?;
+        let network = levels.iter().find(|level| level["key"] == "127.0.9.0/24")?;
+        network["samples"].as_f64()
+    };
+    let mut known = 0.0;
+    for _ in 0..3 {
+        let mut edge = Edge::start("a", &store.url());
+        edge.says("answers in");
+        edge.serve("127.0.9.1");
+        let now = eventually("more than before", || {
+            samples(&edge).filter(|now| *now > known + 0.9)
+        });
+        known = now;
+        edge.server.signal(Signal::TERM);
+        assert!(edge.server.wait_exit().success());
+    }
 }
 
 #[test]

@@ -319,6 +319,11 @@ impl Record {
         }
     }
 
+    /// Time of the last observation.
+    pub(super) fn newest(&self) -> Option<Secs> {
+        self.carriers.iter().map(|stats| stats.at).max()
+    }
+
     /// All carriers, faded to `now`.
     pub(super) fn snapshot(&self, now: Secs, half_life: Duration) -> Snapshot {
         let mut snapshot = Snapshot::default();

@@ -82,6 +82,12 @@ impl<E: Ord, C: Register> Registers<E, C> {
         self.by_edge.is_empty()
     }
 
+    /// The contribution of `me`.
+    #[must_use]
+    pub fn of(&self, me: &E) -> Option<&C> {
+        self.by_edge.get(me)
+    }
+
     /// The contributions of all edges but `me`.
     pub(crate) fn others(&self, me: &E) -> impl Iterator<Item = &C> + Clone {
         let others = self.by_edge.iter().filter(move |(edge, _)| *edge != me);

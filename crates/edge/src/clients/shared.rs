@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::client::key::Prefix;
-use hikyaku_core::client::shared::{Contributions, Remote};
+use hikyaku_core::client::shared::{Contribution, Contributions, Remote};
 use hikyaku_core::fleet::Pop;
 
 use super::{Clients, STRIPES};
@@ -44,7 +44,8 @@ impl Clients {
         }
     }
 
-    /// Takes the total of all contributions to a prefix but `me`'s.
+    /// Takes the total of all contributions to a prefix but `me`'s. Without a store on disk, the former one of
+    /// `me` is this edge's own knowledge again.
     pub(crate) fn set_total(
         &self,
         prefix: Prefix,
@@ -55,7 +56,24 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let remote = contributions.remote(&me, pop, now, rules.policies.server());
+        if self.forgotten.is_none()
+            && let Some(former) = contributions.of(&me)
+        {
+            self.take_up(prefix, former);
+        }
         self.set_remote(prefix, &remote);
+    }
+
+    /// Takes up this edge's own contribution to a prefix from before it began, at the first reading.
+    fn take_up(&self, prefix: Prefix, former: &Contribution) {
+        let client = prefix.network();
+        let mut table = self.stripe(client).lock();
+        let is_first = table.remote_age(prefix, self.clock.now()).is_none();
+        let was_taken = is_first && table.take_up(prefix, former, self.began);
+        drop(table);
+        if was_taken {
+            self.changed(client);
+        }
     }
 
     /// Takes the other edges' knowledge of a prefix. Where nothing was read of it before, connections of its

@@ -36,6 +36,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::bounded::TableConfig;
 use hikyaku_core::egress::{Route, RouteDecision, RouteTable};
+use hikyaku_units::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -75,6 +76,9 @@ pub(crate) struct Egress {
     table: Mutex<RouteTable>,
     rules: Part<Rules>,
     clock: Clock,
+    began: Timestamp,
+    /// There is a store on disk.
+    keeps: bool,
     pub(crate) counts: RouteCounts,
     gate: Option<MptcpGate>,
     hints: Hints,
@@ -110,6 +114,8 @@ impl Egress {
             lookups: Arc::default(),
             table: Mutex::new(RouteTable::new(table, policy)),
             rules,
+            began: clock.now(),
+            keeps: journal,
             clock,
             counts: RouteCounts::default(),
             gate: gate::open(mptcp, config.mptcp),

@@ -34,7 +34,8 @@ impl Egress {
         self.table.lock().mark_all_shared();
     }
 
-    /// Takes the contributions of all edges of a prefix, of which those of `me` do not count.
+    /// Takes the contributions of all edges of a prefix, of which those of `me` do not count. Without a store on
+    /// disk, the former one of `me` is this edge's own knowledge again.
     pub(crate) fn set_remote<E: Ord>(
         &self,
         prefix: Prefix,
@@ -45,7 +46,14 @@ impl Egress {
         let (state, now) = (self.state(), self.clock.now());
         let policy = &self.rules.load().policy;
         let remote = of.remote(me, pop, state.names(), now, policy);
-        self.table.lock().set_remote(prefix, remote);
+        let mut table = self.table.lock();
+        if !self.keeps
+            && let Some(former) = of.of(me)
+            && table.remote_age(prefix, now).is_none()
+        {
+            table.take_up(prefix, former, state.names(), self.began);
+        }
+        table.set_remote(prefix, remote);
     }
 
     /// The age of the other edges' knowledge of a prefix's routes; `None` where it is to be read.

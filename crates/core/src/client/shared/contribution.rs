@@ -5,7 +5,7 @@ use super::stats::Stats;
 use crate::client::estimate::Estimate;
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::fleet::{Codes, Head, Pop, Register};
-use crate::policy::HalfLife;
+use crate::policy::{HalfLife, PolicyConfig};
 use hikyaku_units::{Secs, Timestamp};
 
 /// The observations of one prefix by one edge, without all that it has learnt from others: that would
@@ -29,6 +29,16 @@ impl Contribution {
             head: Head { pop, at: own.at },
             stats: Stats::of(own, half_life),
         })
+    }
+
+    /// The estimate of an edge that has observed this, and then `own` if anything.
+    pub(crate) fn and_then(&self, own: Option<&Estimate>, policy: &PolicyConfig) -> Estimate {
+        let at = own.map_or(self.head.at, |own| own.at.max(self.head.at));
+        let mut sum = self.stats.faded(at.since(self.head.at), &policy.half_life);
+        if let Some(own) = own {
+            sum.add(&Stats::of(own, &policy.half_life));
+        }
+        sum.estimate(at, policy)
     }
 }
 

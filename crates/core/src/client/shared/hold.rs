@@ -22,6 +22,17 @@ pub(crate) trait WasRead {
     fn read_at(&self) -> Secs;
 }
 
+/// Whether this edge's contribution of a time is from before it `began`, and not in its own knowledge of the
+/// prefix, which has been observed last at `own`.
+pub(crate) fn is_former(contribution: Secs, own: Option<Secs>, began: Secs) -> bool {
+    match own {
+        None => contribution <= began,
+        // Within a second, what this life has observed may be in the contribution already. Before, the
+        // knowledge is the contribution itself.
+        Some(own) => contribution < began && own >= began,
+    }
+}
+
 impl MapKey for Prefix {
     /// None: each prefix has a total of its own.
     fn alias(&self, _: u8) -> Option<Self> {

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use super::{ClientTable, estimate};
 use crate::bounded::{Slot, TableConfig};
+use crate::client::estimate::Packed;
 use crate::client::key::{Key, Prefix, prefixes};
 use crate::client::sample::Observation;
-use crate::client::shared::{Contribution, Hold, PackedRemote, Remote, RemoteLevel, with_pop};
+use crate::client::shared::{
+    Contribution, Hold, PackedRemote, Remote, RemoteLevel, is_former, with_pop,
+};
 use crate::client::view::{FromOthers, Knowledge};
 use crate::fleet::{Pop, Register};
 use crate::policy::PolicyConfig;
@@ -91,6 +94,27 @@ impl ClientTable {
     pub fn set_remote(&mut self, prefix: Prefix, remote: &Remote) {
         let Some(fleet) = &mut self.fleet else { return };
         fleet.set(prefix, PackedRemote::new(remote));
+    }
+
+    /// Takes up what this edge has contributed to a prefix before it `began`, for one that keeps nothing on
+    /// disk: it would replace the contribution by what it has observed since. To be called where nothing was
+    /// read of the prefix yet. Returns whether it did so.
+    pub fn take_up(&mut self, prefix: Prefix, former: &Contribution, began: Timestamp) -> bool {
+        let key = Key::Prefix(prefix);
+        let Some(fleet) = &mut self.fleet else {
+            return false;
+        };
+        let known = self.records.find(&key);
+        let own = known.and_then(|target| estimate(&self.records, target));
+        if !is_former(former.at(), own.map(|own| own.at), began.into()) {
+            return false;
+        }
+        let all = former.and_then(own.as_ref(), &self.policy);
+        let slot = self.records.load(key, Packed::new(&all));
+        if own.is_some() {
+            fleet.changed.insert(slot);
+        }
+        true
     }
 
     /// The age of the other edges' knowledge of a prefix, since it was read. `None` where it was not, or

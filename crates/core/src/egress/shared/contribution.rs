@@ -89,7 +89,7 @@ impl RouteContribution {
         names: &EgressNames,
         half_life: Duration,
     ) -> Option<Self> {
-        let at = own.carriers().iter().map(|stats| stats.at).max()?;
+        let at = own.newest()?;
         let carriers = own.carriers().iter().filter_map(|stats| {
             let mut stats = *stats;
             stats.fade_to(at, half_life);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{RemoteRoutes, RouteContribution};
 use crate::bounded::TableConfig;
 use crate::client::key::{Key, Prefix};
-use crate::client::shared::Hold;
+use crate::client::shared::{Hold, is_former};
 use crate::egress::key::EgressKeys;
-use crate::egress::record::Snapshot;
+use crate::egress::record::{Record, Snapshot};
 use crate::egress::{EgressId, EgressKey, EgressNames, RouteTable};
 use crate::fleet::{Pop, Register};
 use hikyaku_units::{Secs, Timestamp};
@@ -91,6 +91,33 @@ impl RouteTable {
     pub fn set_remote(&mut self, prefix: Prefix, remote: RemoteRoutes) {
         let Some(fleet) = &mut self.fleet else { return };
         fleet.set(prefix, remote);
+    }
+
+    /// Takes up what this edge has contributed to a prefix before it `began`, for one that keeps nothing on
+    /// disk: it would replace the contribution by what it has observed since. To be called where nothing was
+    /// read of the prefix yet. `names` are those that the egress routes have.
+    pub fn take_up(
+        &mut self,
+        prefix: Prefix,
+        former: &RouteContribution,
+        names: &EgressNames,
+        began: Timestamp,
+    ) {
+        let key = EgressKey::Net(Key::Prefix(prefix));
+        let Some(fleet) = &mut self.fleet else { return };
+        let known = self.records.find(&key);
+        let own = known.and_then(|target| self.records.entry(target.slot()));
+        let own = own.map(|(_, record)| record);
+        let newest = own.and_then(Record::newest);
+        if !is_former(former.at(), newest, began.into()) {
+            return;
+        }
+        let all = former.and_then(own, names, self.policy.half_life.route);
+        let has_news = own.is_some();
+        let slot = self.records.load(key, all);
+        if has_news {
+            fleet.changed.insert(slot);
+        }
     }
 
     /// The age of the other edges' knowledge of a prefix's routes, since it was read. `None` where it was

@@ -1,5 +1,7 @@
 //! Totals of differences do not depend on zeros and order, and contributions survive as bytes.
 
+use std::sync::Arc;
+
 use proptest::array::uniform4;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,8 +10,10 @@ use super::contribution::{Named, RouteContribution};
 use super::differences::{self, Row};
 use super::parts::{Part, Parts};
 use super::total::RouteContributions;
+use crate::bounded::TableConfig;
+use crate::client::key::Prefix;
 use crate::codec::{CHECK_LEN, DecodeError, seal};
-use crate::egress::{Carrier, EgressNames};
+use crate::egress::{Carrier, EgressNames, RouteTable};
 use crate::fleet::{Head, Moments, Pop, Register};
 use crate::policy::PolicyConfig;
 use hikyaku_units::{Secs, Timestamp};
@@ -113,6 +117,50 @@ fn routes_that_this_edge_does_not_have_are_left_out() {
     );
     let elsewhere = fields.remote(&0, Pop::named("sin1"), &names, now(), &policy);
     assert_eq!(elsewhere.edges(), 0);
+}
+
+#[test]
+fn an_edge_that_restarts_goes_on_with_its_own_routes() {
+    const CONFIG: TableConfig = TableConfig {
+        max_records: 100,
+        hash_key: [1, 2],
+        journal: false,
+    };
+    let known = |weight: f64| [Moments::new(0.0, weight); Part::ALL.len()];
+    let prefix: Prefix = "192.0.2.0/24".parse().unwrap();
+    let mut names = EgressNames::default();
+    assert!(names.update(&["transit-a"]).is_empty());
+    let former = contribution(&[("transit-a", known(9.0)), ("", known(4.0))], 60);
+    let mut table = RouteTable::new(CONFIG, Arc::new(PolicyConfig::default()));
+    table.share(Pop::named("fra1"), CONFIG);
+    let weights = |table: &mut RouteTable| {
+        table.mark_all_shared();
+        let written = table.drain_shared(100, &names);
+        let read =
+            |(_, bytes): &(Prefix, Box<[u8]>)| RouteContribution::decode(bytes, now()).unwrap();
+        let of =
+            |all: RouteContribution| all.carriers.values().map(|parts| parts[0].weight).collect();
+        written.first().map(read).map_or(Vec::new(), of)
+    };
+    table.take_up(
+        prefix,
+        &former,
+        &names,
+        Timestamp::from_secs(u64::from(START) - 61),
+    );
+    assert!(weights(&mut table).is_empty(), "it is of this life");
+    for _ in 0..2 {
+        table.take_up(prefix, &former, &names, now());
+        assert!(
+            table.drain_shared(100, &names).is_empty(),
+            "it is in the store"
+        );
+        let weights: Vec<f64> = weights(&mut table);
+        for (weight, want) in weights.iter().zip([4.0, 9.0]) {
+            assert!((weight - want).abs() < 0.02, "{weights:?}");
+        }
+        assert_eq!(weights.len(), 2);
+    }
 }
 
 #[test]

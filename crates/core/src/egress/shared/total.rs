@@ -54,6 +54,30 @@ impl<E: Ord> RouteContributions<E> {
     }
 }
 
+impl RouteContribution {
+    /// The record of an edge that has observed this, and then `own`. Egress routes that it does not have are
+    /// left out.
+    pub(super) fn and_then(
+        &self,
+        own: Option<&Record>,
+        names: &EgressNames,
+        half_life: Duration,
+    ) -> Record {
+        let at = own.and_then(Record::newest).unwrap_or_default();
+        let at = at.max(self.head.at);
+        let former = faded(self, names, at, half_life);
+        let since = own.map(|own| own.snapshot(at, half_life).0.map(|stats| parts::of(&stats)));
+        let edges: Vec<Edge> = std::iter::once(former).chain(since).collect();
+        let mut all = own.cloned().unwrap_or_default();
+        for (place, parts) in (0..).zip(&total(&edges)) {
+            if parts.iter().any(|part| part.mean().is_some()) {
+                parts::put(parts, all.carrier(Carrier(place), at, half_life));
+            }
+        }
+        all
+    }
+}
+
 impl WasRead for RemoteRoutes {
     fn read_at(&self) -> Secs {
         self.read_at

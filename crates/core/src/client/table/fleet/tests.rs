@@ -147,6 +147,77 @@ fn a_prefix_contributes_by_its_only_client_and_by_its_own_record() {
     assert_eq!(drained(&mut table), all);
 }
 
+/// The contribution to a prefix that waits to be written.
+fn contribution(table: &mut ClientTable, of: Prefix) -> Contribution {
+    let drained = table.drain_shared(1000);
+    let found = drained.iter().find(|(prefix, _)| *prefix == of);
+    Contribution::decode(&found.unwrap().1, at(1000)).unwrap()
+}
+
+#[test]
+fn an_edge_that_restarts_goes_on_with_its_own_contribution() {
+    const BEGAN: u64 = 60;
+    for (client, networks) in [
+        ("192.0.2.1", &["192.0.2.0/24"][..]),
+        (
+            "2001:db8:0:101::1",
+            &["2001:db8:0:100::/56", "2001:db8::/48"],
+        ),
+    ] {
+        let network = prefix(networks[0]);
+        let mut before = edge();
+        teach(&mut before, client);
+        let former: Vec<(Prefix, Contribution)> = before
+            .drain_shared(1000)
+            .iter()
+            .map(|(prefix, bytes)| (*prefix, Contribution::decode(bytes, at(0)).unwrap()))
+            .collect();
+        assert_eq!(former.len(), networks.len());
+        let take_up = |table: &mut ClientTable, began: u64| {
+            let each = former.iter();
+            let taken = each.filter(|(prefix, known)| table.take_up(*prefix, known, at(began)));
+            taken.count()
+        };
+        let samples = |table: &ClientTable| {
+            let neighbour = addr(client);
+            let levels = table.knowledge(neighbour).prefixes;
+            levels.map(|level| level.map_or(0.0, |(_, known)| known.samples))
+        };
+        let observe = |table: &mut ClientTable| {
+            for _ in 0..4 {
+                table.observe(addr(client), at(BEGAN), &path(Version::H2));
+            }
+        };
+        // The store answers before the first observation, or after it.
+        for is_first in [true, false] {
+            let mut after = edge();
+            if !is_first {
+                observe(&mut after);
+            }
+            assert_eq!(take_up(&mut after, BEGAN), networks.len(), "{client}");
+            if is_first {
+                assert!(after.drain_shared(1000).is_empty(), "it is in the store");
+                assert_eq!(take_up(&mut after, BEGAN), 0, "once");
+                observe(&mut after);
+            }
+            for (known, _) in samples(&after).into_iter().zip(networks) {
+                assert!((7.9..8.01).contains(&known), "{client}: {known}");
+            }
+            let now = contribution(&mut after, network);
+            assert_eq!(now.at().timestamp(), at(BEGAN));
+            let mut other = edge();
+            let others = Contributions::read([(1, &now.encode()[..])], at(BEGAN)).0;
+            let remote = others.remote(&0, pop(), at(BEGAN), &PolicyConfig::default());
+            other.set_remote(network, &remote);
+            let [known, _] = samples(&other);
+            assert!((7.8..8.1).contains(&known), "{client}: {known}");
+        }
+        let mut same = edge();
+        teach(&mut same, client);
+        assert_eq!(take_up(&mut same, 0), 0, "observed since it began");
+    }
+}
+
 #[test]
 fn contributions_come_in_portions() {
     let mut table = edge();
