@@ -41,7 +41,7 @@ pub struct Explanation {
     pub decision: DecisionSummary,
     /// The expected load of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
-    /// What an ordinary server would give (`policy.plain`).
+    /// The arm that an ordinary server would give (`policy.plain`).
     #[serde(default = "ordinary")]
     pub ordinary: Arm,
     /// The path that the arms are compared for.

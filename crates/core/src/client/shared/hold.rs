@@ -23,7 +23,7 @@ pub(crate) trait WasRead {
 }
 
 /// Whether this edge's contribution of a time is from before it `began`, and not in its own knowledge of the
-/// prefix, which has been observed last at `own`.
+/// prefix. That was observed last at `own`.
 pub(crate) fn is_former(contribution: Secs, own: Option<Secs>, began: Secs) -> bool {
     match own {
         None => contribution <= began,

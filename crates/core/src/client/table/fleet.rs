@@ -96,9 +96,9 @@ impl ClientTable {
         fleet.set(prefix, PackedRemote::new(remote));
     }
 
-    /// Takes up what this edge has contributed to a prefix before it `began`, for one that keeps nothing on
-    /// disk: it would replace the contribution by what it has observed since. To be called where nothing was
-    /// read of the prefix yet. Returns whether it did so.
+    /// Takes up this edge's contribution to a prefix from before it `began`. For an edge that keeps nothing on
+    /// disk: its next contribution would replace the former one. To be called where nothing was read of the
+    /// prefix yet. Returns whether it did so.
     pub fn take_up(&mut self, prefix: Prefix, former: &Contribution, began: Timestamp) -> bool {
         let key = Key::Prefix(prefix);
         let Some(fleet) = &mut self.fleet else {

@@ -93,9 +93,9 @@ impl RouteTable {
         fleet.set(prefix, remote);
     }
 
-    /// Takes up what this edge has contributed to a prefix before it `began`, for one that keeps nothing on
-    /// disk: it would replace the contribution by what it has observed since. To be called where nothing was
-    /// read of the prefix yet. `names` are those that the egress routes have.
+    /// Takes up this edge's contribution to a prefix from before it `began`. For an edge that keeps nothing on
+    /// disk: its next contribution would replace the former one. To be called where nothing was read of the
+    /// prefix yet. `names` are those that the egress routes have.
     pub fn take_up(
         &mut self,
         prefix: Prefix,
