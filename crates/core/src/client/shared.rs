@@ -9,7 +9,7 @@ mod stats;
 
 pub use contribution::{Contribution, MAX_ENCODED_LEN};
 pub use contributions::Contributions;
-pub(crate) use hold::{Hold, WasRead, is_former};
+pub(crate) use hold::{Hold, WasRead};
 pub(crate) use remote::{PackedRemote, with_pop};
 pub use remote::{Remote, RemoteLevel};
 pub use statistic::Statistic;

@@ -15,22 +15,13 @@ pub(crate) struct Hold<V> {
     /// Records with contributions to be written.
     pub(crate) changed: SlotSet,
     remote: BoundedMap<Prefix, V>,
+    /// Prefixes were forgotten, which the store may still have.
+    has_forgotten: bool,
 }
 
 /// Knowledge that was read from a store.
 pub(crate) trait WasRead {
     fn read_at(&self) -> Secs;
-}
-
-/// Whether this edge's contribution of a time is from before it `began`, and not in its own knowledge of the
-/// prefix. That was observed last at `own`.
-pub(crate) fn is_former(contribution: Secs, own: Option<Secs>, began: Secs) -> bool {
-    match own {
-        None => contribution <= began,
-        // Within a second, what this life has observed may be in the contribution already. Before, the
-        // knowledge is the contribution itself.
-        Some(own) => contribution < began && own >= began,
-    }
 }
 
 impl MapKey for Prefix {
@@ -51,6 +42,7 @@ impl<V: WasRead> Hold<V> {
             pop,
             changed: SlotSet::new(),
             remote: BoundedMap::new(remote),
+            has_forgotten: false,
         }
     }
 
@@ -73,7 +65,20 @@ impl<V: WasRead> Hold<V> {
         Some(Secs::from(now).since(remote.read_at()))
     }
 
+    /// Whether this edge's contribution of a time is from before it `began`, and not in its own knowledge of the
+    /// prefix. That was observed last at `own`.
+    pub(crate) fn takes_up(&self, contribution: Secs, own: Option<Secs>, began: Secs) -> bool {
+        let is_former = match own {
+            None => contribution <= began,
+            // Within a second, what this life has observed may be in the contribution already. Before, the
+            // knowledge is the contribution itself.
+            Some(own) => contribution < began && own >= began,
+        };
+        is_former && !self.has_forgotten
+    }
+
     pub(crate) fn forget(&mut self, scope: Scope) {
+        self.has_forgotten |= !matches!(scope, Scope::Address(_));
         match scope {
             Scope::Address(_) => {}
             Scope::Prefix(prefix) => {

@@ -8,9 +8,7 @@ use crate::bounded::{Slot, TableConfig};
 use crate::client::estimate::Packed;
 use crate::client::key::{Key, Prefix, prefixes};
 use crate::client::sample::Observation;
-use crate::client::shared::{
-    Contribution, Hold, PackedRemote, Remote, RemoteLevel, is_former, with_pop,
-};
+use crate::client::shared::{Contribution, Hold, PackedRemote, Remote, RemoteLevel, with_pop};
 use crate::client::view::{FromOthers, Knowledge};
 use crate::fleet::{Pop, Register};
 use crate::policy::PolicyConfig;
@@ -98,7 +96,7 @@ impl ClientTable {
 
     /// Takes up this edge's contribution to a prefix from before it `began`. For an edge that keeps nothing on
     /// disk: its next contribution would replace the former one. To be called where nothing was read of the
-    /// prefix yet. Returns whether it did so.
+    /// prefix yet. Does nothing once a prefix was forgotten. Returns whether it did so.
     pub fn take_up(&mut self, prefix: Prefix, former: &Contribution, began: Timestamp) -> bool {
         let key = Key::Prefix(prefix);
         let Some(fleet) = &mut self.fleet else {
@@ -106,7 +104,7 @@ impl ClientTable {
         };
         let known = self.records.find(&key);
         let own = known.and_then(|target| estimate(&self.records, target));
-        if !is_former(former.at(), own.map(|own| own.at), began.into()) {
+        if !fleet.takes_up(former.at(), own.map(|own| own.at), began.into()) {
             return false;
         }
         let all = former.and_then(own.as_ref(), &self.policy);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{RemoteRoutes, RouteContribution};
 use crate::bounded::TableConfig;
 use crate::client::key::{Key, Prefix};
-use crate::client::shared::{Hold, is_former};
+use crate::client::shared::Hold;
 use crate::egress::key::EgressKeys;
 use crate::egress::record::{Record, Snapshot};
 use crate::egress::{EgressId, EgressKey, EgressNames, RouteTable};
@@ -95,7 +95,7 @@ impl RouteTable {
 
     /// Takes up this edge's contribution to a prefix from before it `began`. For an edge that keeps nothing on
     /// disk: its next contribution would replace the former one. To be called where nothing was read of the
-    /// prefix yet. `names` are those that the egress routes have.
+    /// prefix yet. Does nothing once a prefix was forgotten. `names` are those that the egress routes have.
     pub fn take_up(
         &mut self,
         prefix: Prefix,
@@ -109,7 +109,7 @@ impl RouteTable {
         let own = known.and_then(|target| self.records.entry(target.slot()));
         let own = own.map(|(_, record)| record);
         let newest = own.and_then(Record::newest);
-        if !is_former(former.at(), newest, began.into()) {
+        if !fleet.takes_up(former.at(), newest, began.into()) {
             return;
         }
         let all = former.and_then(own, names, self.policy.half_life.route);

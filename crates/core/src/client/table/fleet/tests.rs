@@ -212,6 +212,9 @@ fn an_edge_that_restarts_goes_on_with_its_own_contribution() {
             let [known, _] = samples(&other);
             assert!((7.8..8.1).contains(&known), "{client}: {known}");
         }
+        let mut forgetful = edge();
+        forgetful.forget(Scope::Prefix(network));
+        assert_eq!(take_up(&mut forgetful, BEGAN), 0, "forgotten");
         let mut same = edge();
         teach(&mut same, client);
         assert_eq!(take_up(&mut same, 0), 0, "observed since it began");
