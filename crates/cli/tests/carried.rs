@@ -50,6 +50,16 @@ enum Over {
     Quic,
 }
 
+impl Over {
+    /// Its name in explanations.
+    fn transport(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
 /// An open connection of the client.
 enum Open {
     Tcp(H2),
@@ -142,7 +152,7 @@ impl Lab {
 
     /// The window of a new client's connection after a short response, which it requests once the server has
     /// read of its path from the store.
-    fn window_after_a_response(&self, over: Over, server: &Server, transport: &str) -> u64 {
+    fn window_after_a_response(&self, over: Over, server: &Server) -> u64 {
         let (read, is_read) = tokio::sync::oneshot::channel::<()>();
         let (seen, is_seen) = tokio::sync::oneshot::channel::<()>();
         let (came, comes) = std::sync::mpsc::channel();
@@ -158,7 +168,7 @@ impl Lab {
         let held = self.in_client(|| std::thread::spawn(move || block_on(visit)));
         eventually("what the store knows", || {
             let explained = self.explain(server);
-            let known = bytes(&explained["path"]["known"][transport]["bdp"]);
+            let known = bytes(&explained["path"]["known"][over.transport()]["bdp"]);
             known.filter(|_| explained["open"][0]["cwnd"].is_string())
         });
         read.send(()).unwrap();
@@ -301,7 +311,7 @@ fn a_first_visit_begins_with_the_window_of_a_return() {
             levels.iter().any(|level| level["carried"] == true),
             "{known}"
         );
-        let transport = ["tcp", "quic"][usize::from(over == Over::Quic)];
+        let transport = over.transport();
         let bdp = |known: &Value| bytes(&known[transport]["bdp"]).unwrap() as f64;
         let (there, here) = (bdp(&there), bdp(&known["path"]["known"]));
         // The ticket is of the beginning of the last visit, which has measured the rate once more.
@@ -354,13 +364,13 @@ fn a_first_visit_goes_on_with_the_path_that_the_store_knows() {
             lab.visit(&Client::new(), over, &a);
         }
         let known = lab.explain(&a);
-        let transport = ["tcp", "quic"][usize::from(over == Over::Quic)];
+        let transport = over.transport();
         if known["decision"]["congestion"][transport]["chosen"] != "floor" {
             skip(&test, &format!("{over:?} has no floor here"));
             continue;
         }
         lab.wait_for_store(&store, &a);
-        let window = lab.window_after_a_response(over, &b, transport);
+        let window = lab.window_after_a_response(over, &b);
         // Three packets more than ten, at most, on a path that nobody knows.
         assert!(window > 20 * 1200, "{over:?}: {window}");
     }

@@ -56,12 +56,17 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let remote = contributions.remote(&me, pop, now, rules.policies.server());
-        if self.forgotten.is_none()
+        if !self.keeps()
             && let Some(former) = contributions.of(&me)
         {
             self.take_up(prefix, former);
         }
         self.set_remote(prefix, &remote);
+    }
+
+    /// Whether there is a store on disk.
+    fn keeps(&self) -> bool {
+        self.forgotten.is_some()
     }
 
     /// Takes up this edge's own contribution to a prefix from before it began, at the first reading.
