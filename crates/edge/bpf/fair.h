@@ -258,6 +258,29 @@ static __always_inline void show_fair(struct sock *sk, struct flow *flow)
 				     flow->inner < tp->snd_ssthresh / 2 ? 150 : 120));
 }
 
+static __always_inline bool probe_retransmits(struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, tlp_retrans);
+}
+
+static __always_inline void note_retransmissions(struct flow *flow, struct tcp_sock *tp)
+{
+	flow->probes_tail = tp->tlp_high_seq && probe_retransmits(tp);
+	flow->retransmitted = tp->total_retrans;
+}
+
+/* Whether the kernel reduces the window because a tail loss probe has repaired a loss (RFC 8985 §7.4.2),
+ * and not for ECN or a queue of this machine. It says neither. But the probe was under way at the last
+ * acknowledgement, or has been sent since: outside of recovery nothing else is sent again. */
+static __always_inline bool repaired_tail(struct flow *flow, struct tcp_sock *tp)
+{
+	bool repaired = probe_retransmits(tp) &&
+			(flow->probes_tail || tp->total_retrans != flow->retransmitted);
+
+	note_retransmissions(flow, tp);
+	return repaired;
+}
+
 SEC("struct_ops")
 void BPF_PROG(fair_init, struct sock *sk)
 {
@@ -270,6 +293,7 @@ void BPF_PROG(fair_init, struct sock *sk)
 	flow->startup = true;
 	flow->rapid = is_fresh(tcp_sk(sk));
 	flow->probe_interval = PROBE_ROUNDS;
+	note_retransmissions(flow, tcp_sk(sk));
 	show_fair(sk, flow);
 }
 
@@ -312,6 +336,9 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 
 	if (!flow)
 		return;
+	lost += flow->tail_lost;
+	flow->tail_lost = false;
+	note_retransmissions(flow, tp);
 	if (former_under_way(flow, tp)) {
 		grow(sk, flow, ack, rs);
 		show_fair(sk, flow);
@@ -331,7 +358,8 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 }
 
 /* A timeout: everything in flight is taken for lost, and slow start sends it again. Where there was
- * no queue it goes up to what the path carries, or goes on. A second one in a row ends the trust: then
+ * no queue it goes up to what the path carries, or goes on. So it does after a lost handshake, of which a
+ * few packets alone were under way: seven tenths of the initial window would end slow start at once. A second one in a row ends the trust: then
  * slow start goes up to what CUBIC leaves of the window before the first, and not of the one packet
  * since. */
 static __always_inline void time_out(struct sock *sk, struct flow *flow)
@@ -351,6 +379,11 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 		left = (__u64)flow->prior * CUBIC_BETA / CUBIC_SCALE;
 		tp->snd_ssthresh = min64(tp->snd_ssthresh, max64(left, 2));
 		flow->inner = 1;
+		return;
+	}
+	if (is_fresh(tp) && !flow->recent_next) {
+		flow->inner = 1;
+		flow->unearned = 0;
 		return;
 	}
 	if (!trusted(flow) || queued(flow)) {
@@ -379,6 +412,9 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 		flow->overflow_rtt = 0;
 		cubictcp_state(sk, state);
 		show_fair(sk, flow);
+	} else if (flow && state == TCP_CA_CWR && repaired_tail(flow, tcp_sk(sk))) {
+		/* A loss as any other: the acknowledgement that shows it shows whether there was a queue. */
+		flow->tail_lost = true;
 	} else if (flow && state == TCP_CA_CWR) {
 		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
 		retreat(flow);

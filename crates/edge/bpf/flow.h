@@ -27,6 +27,12 @@ struct flow {
 	 * `former_end` is acknowledged. */
 	__u32 former_end;
 	bool former;
+	/* A tail loss probe (RFC 8985 §7) that sends the last packet again is under way; it has shown that
+	 * the packet was lost, which is not counted yet. */
+	bool probes_tail;
+	bool tail_lost;
+	/* tp->total_retrans after the last acknowledgement. */
+	__u32 retransmitted;
 	/* A round ends when a packet sent after its start is acknowledged. */
 	__u32 round;
 	__u32 round_end;

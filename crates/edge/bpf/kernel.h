@@ -57,6 +57,9 @@ struct tcp_sock {
 	__u8 is_cwnd_limited : 1;
 	__u32 delivered;
 	__u32 data_segs_out;
+	__u32 total_retrans;
+	__u32 tlp_high_seq;
+	__u8 tlp_retrans : 1;
 	__u64 tcp_mstamp;
 } RELOCATED;
 

@@ -149,3 +149,50 @@ fn after_an_outage_slow_start_fills_the_path_again() {
     let after = f64::from(median(seen.map(|(_, after)| after).to_vec()) * MSS);
     assert!(after > 0.5 * route.bdp(), "{seen:?}");
 }
+
+impl Lab {
+    /// The window of a connection that has sent `before` bytes, lost what it sent within an `outage`, and sent
+    /// 300 kB more: the median of three.
+    fn window_after_outage(control: Control, before: usize, outage: Duration) -> Option<u32> {
+        let windows = (0..3).map(|_| {
+            let mut lab = Self::start(0.0)?;
+            let mut pair = lab.connect(&lab.listen());
+            lab.set(&pair, control);
+            lab.send(&mut pair, before, |_| {});
+            lab.topology.start_link(link(1.0), 1).unwrap();
+            pair.server.write_all(&[7; 500]).unwrap();
+            thread::sleep(outage);
+            lab.topology.start_link(link(0.0), 2).unwrap();
+            pair.client.read_exact(&mut [0; 500]).unwrap();
+            assert!(lab.see(&pair).retransmitted > 0, "nothing was lost");
+            lab.send(&mut pair, 300_000, |_| {});
+            Some(lab.see(&pair).cwnd)
+        });
+        windows.collect::<Option<_>>().map(median)
+    }
+}
+
+/// A packet that was sent alone is lost. The kernel's tail loss probe repairs it, or its timeout does if the
+/// probe is lost as well, and the window is reduced as for congestion. RFC 9959 has no jump after
+/// congestion, but a loss without a queue is none. The path carries 345 packets.
+#[test]
+fn a_loss_of_the_tail_without_a_queue_leaves_the_window() {
+    let known = Some(SavedPath {
+        bdp: ByteSize::from_bytes(u64::from(320 * MSS)),
+        min_rtt: RTT,
+    });
+    let (probe, timeout) = (RTT, Duration::from_millis(300));
+    let cases = [
+        ("known, handshake, probe", known, 0, probe, 150),
+        ("known, handshake, timeout", known, 0, timeout, 150),
+        ("unknown, handshake, timeout", None, 0, timeout, 60),
+        ("filled, probe", None, 6_000_000, probe, 150),
+        ("filled, timeout", None, 6_000_000, timeout, 150),
+    ];
+    for (case, known, before, outage, least) in cases {
+        let Some(window) = Lab::window_after_outage(Control::Fair { known }, before, outage) else {
+            return;
+        };
+        assert!(window >= least, "{case}: {window}");
+    }
+}
