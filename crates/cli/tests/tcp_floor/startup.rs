@@ -172,9 +172,9 @@ impl Lab {
     }
 }
 
-/// A packet that was sent alone is lost. The kernel's tail loss probe repairs it, or its timeout does if the
-/// probe is lost as well, and the window is reduced as for congestion. RFC 9959 has no jump after
-/// congestion, but a loss without a queue is none. The path carries 345 packets.
+/// A packet that was sent alone is lost. The kernel's tail loss probe repairs it, or a timeout where the
+/// probe is lost as well. The kernel reduces the window for both, as for congestion, which a loss without a
+/// queue is not. The path carries 345 packets.
 #[test]
 fn a_loss_of_the_tail_without_a_queue_leaves_the_window() {
     let known = Some(SavedPath {
