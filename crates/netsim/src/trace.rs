@@ -18,6 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     opportunities_ms: Arc<[u64]>,
+    start_ms: u64,
 }
 
 /// The reason why a text or list is no trace.
@@ -70,8 +71,23 @@ impl Trace {
             Some(&last) if last > MAX_MS => Err(TraceError::TooLong(last)),
             Some(_) => Ok(Self {
                 opportunities_ms: opportunities_ms.into(),
+                start_ms: 0,
             }),
         }
+    }
+
+    /// The same trace, whose replay begins `start_ms` after the begin of a pass.
+    #[must_use]
+    pub fn starting_at(&self, start_ms: u64) -> Self {
+        Self {
+            opportunities_ms: Arc::clone(&self.opportunities_ms),
+            start_ms: start_ms % self.length_ms(),
+        }
+    }
+
+    /// The length of one pass in ms.
+    pub fn length_ms(&self) -> u64 {
+        self.opportunities_ms[self.opportunities_ms.len() - 1]
     }
 
     /// The times in ms of one pass; the last is the length of the pass.
@@ -79,17 +95,20 @@ impl Trace {
         &self.opportunities_ms
     }
 
-    /// Time of opportunity `n`, counted from 0 over all passes, in ns.
+    /// Time of opportunity `n` of the replay, counted from 0 over all passes, in ns.
     pub(crate) fn time_ns(&self, n: u64) -> u64 {
         let len = self.opportunities_ms.len() as u64;
+        let n = n.saturating_add(self.before_start());
         let within_ms = self.opportunities_ms[(n % len) as usize];
         (n / len)
             .saturating_mul(self.period_ns())
             .saturating_add(within_ms * NANOS_PER_MS)
+            .saturating_sub(self.start_ms * NANOS_PER_MS)
     }
 
-    /// The first opportunity after `time_ns`.
+    /// The first opportunity of the replay after `time_ns`.
     pub(crate) fn first_after(&self, time_ns: u64) -> u64 {
+        let time_ns = time_ns.saturating_add(self.start_ms * NANOS_PER_MS);
         let pass = time_ns / self.period_ns();
         let within_ns = time_ns % self.period_ns();
         // The rest within the pass is below the last time, so this pass has an
@@ -97,11 +116,17 @@ impl Trace {
         let passed = self
             .opportunities_ms
             .partition_point(|&ms| ms * NANOS_PER_MS <= within_ns);
-        pass * self.opportunities_ms.len() as u64 + passed as u64
+        pass * self.opportunities_ms.len() as u64 + passed as u64 - self.before_start()
+    }
+
+    /// Number of the first pass's opportunities before the replay begins.
+    fn before_start(&self) -> u64 {
+        let start_ms = self.start_ms;
+        self.opportunities_ms.partition_point(|&ms| ms < start_ms) as u64
     }
 
     fn period_ns(&self) -> u64 {
-        self.opportunities_ms[self.opportunities_ms.len() - 1] * NANOS_PER_MS
+        self.length_ms() * NANOS_PER_MS
     }
 }
 
@@ -181,6 +206,29 @@ mod tests {
         for (after_ms, want) in [(0, 1), (1, 1), (2, 3), (9, 3), (10, 5), (12, 7), (20, 9)] {
             let got = trace.first_after(after_ms * NANOS_PER_MS);
             assert_eq!(got, want, "after {after_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_replay_begins_within_a_pass() {
+        let trace = Trace::new(vec![0, 2, 2, 10]).unwrap();
+        let cases = [
+            (0, [0, 2, 2, 10, 10, 12]),
+            (2, [0, 0, 8, 8, 10, 10]),
+            // In a gap.
+            (5, [5, 5, 7, 7, 15, 15]),
+            // As 5.
+            (25, [5, 5, 7, 7, 15, 15]),
+        ];
+        for (start_ms, want) in cases {
+            let replay = trace.starting_at(start_ms);
+            let times_ms: Vec<u64> = (0..6).map(|n| replay.time_ns(n) / NANOS_PER_MS).collect();
+            assert_eq!(times_ms, want, "from {start_ms} ms on");
+            for after_ms in 0..12 {
+                let first = replay.first_after(after_ms * NANOS_PER_MS);
+                assert!(replay.time_ns(first) > after_ms * NANOS_PER_MS);
+                assert!(first == 0 || replay.time_ns(first - 1) <= after_ms * NANOS_PER_MS);
+            }
         }
     }
 }

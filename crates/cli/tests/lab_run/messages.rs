@@ -58,6 +58,36 @@ fn faults_are_reported() {
     }
 }
 
+/// The whole experiment is checked before its first session, and nothing is left where one can't be run.
+#[test]
+fn faults_of_later_arms_are_reported_at_once() {
+    let test = "faults_of_later_arms_are_reported_at_once";
+    let Some(_guard) = alone(test) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let arm = "[[arm]]\nname = \"last\"\nhttp = \"2\"\nset = { \"policy.verison\" = \"h2\" }\n";
+    let cases = [
+        (
+            format!("{SLOW}\n{arm}"),
+            "the settings of arm `last`: in `--set policy.verison=h2`: unknown field `verison`",
+        ),
+        (
+            SLOW.replace("200kB", "10TB"),
+            "has 10TB; the lab makes files of at most 4 GB",
+        ),
+    ];
+    for (text, want) in cases {
+        let file = directory.path().join("experiment.toml");
+        fs::write(&file, text).unwrap();
+        let out = directory.path().join("out");
+        let mut command = lab(&["run"]);
+        let output = command.arg(&file).arg("--out").arg(&out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(want), "{said}");
+        assert!(!output.status.success());
+        assert!(!out.exists(), "{want}");
+    }
+}
+
 #[test]
 fn the_list_names_every_experiment() {
     let output = lab(&["list", "--json"]).output().unwrap();

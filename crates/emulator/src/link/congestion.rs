@@ -19,16 +19,23 @@ const WANTED: [&str; 2] = ["cubic", "bbr"];
 
 const ATTEMPTS: u32 = 10;
 
-/// Allows the wanted congestion controls that are available.
+/// Number of bytes at which the kernel cuts a list that is read or written (`TCP_CA_BUF_MAX`). About 30 servers
+/// with congestion controls of their own fill it. Names that a written list lacks are forbidden.
+const CUT: usize = 2047;
+
+/// Allows the wanted congestion controls that are available. It leaves a list that the kernel cuts as it is: a
+/// network cannot have them as its default then.
 pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
-    let missing = missing(&read(AVAILABLE), &read(ALLOWED));
-    if missing.is_empty() || !is_machines_root() {
+    let allowed = read(ALLOWED);
+    let missing = missing(&read(AVAILABLE), &allowed);
+    let add = |allowed: &mut Vec<String>| allowed.extend(missing.iter().cloned());
+    if missing.is_empty() || !is_machines_root() || changed(&allowed, add).is_none() {
         return Ok(());
     }
     let added = join(&[noted(), missing.clone()].concat());
     let path = note();
     fs::write(&path, added).map_err(|source| LinkError::Register { path, source })?;
-    update(|allowed| allowed.extend(missing.iter().cloned()))
+    update(add).map(drop)
 }
 
 /// Whether root here is that of the machine, and not of a user namespace, which cannot change the list
@@ -39,11 +46,13 @@ fn is_machines_root() -> bool {
     matches!(map.as_slice(), [] | ["0", "0", _])
 }
 
-/// Removes the added congestion controls and returns them.
+/// Removes the added congestion controls and returns them. Where the kernel cuts the list they stay, and noted
+/// for the end of a later lab.
 pub(super) fn restore(_: &Register) -> Result<Vec<String>, LinkError> {
     let added = added();
-    if !added.is_empty() {
-        update(|allowed| allowed.retain(|name| !added.contains(name)))?;
+    let remove = |allowed: &mut Vec<String>| allowed.retain(|name| !added.contains(name));
+    if !added.is_empty() && !update(remove)? {
+        return Ok(Vec::new());
     }
     let path = note();
     match fs::remove_file(&path) {
@@ -82,15 +91,15 @@ fn read(key: &str) -> String {
 }
 
 /// Changes the list. It also has the modules of running servers, and the kernel refuses a list with
-/// one that has gone since it was read.
-fn update(change: impl Fn(&mut Vec<String>)) -> Result<(), LinkError> {
+/// one that has gone since it was read. Returns whether the list is short enough to be changed.
+fn update(change: impl Fn(&mut Vec<String>)) -> Result<bool, LinkError> {
     let mut attempts = 0;
     loop {
-        let mut allowed = words(&read(ALLOWED));
-        change(&mut allowed);
-        let value = join(&allowed);
+        let Some(value) = changed(&read(ALLOWED), &change) else {
+            return Ok(false);
+        };
         match fs::write(Path::new("/proc/sys").join(ALLOWED), &value) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {
                 attempts += 1;
             }
@@ -105,6 +114,15 @@ fn update(change: impl Fn(&mut Vec<String>)) -> Result<(), LinkError> {
     }
 }
 
+/// Returns a list after a change; `None` if the kernel cuts the one or the other.
+fn changed(list: &str, change: impl Fn(&mut Vec<String>)) -> Option<String> {
+    let mut names = words(list);
+    change(&mut names);
+    let value = join(&names);
+    let is_whole = list.trim_end().len() < CUT && value.len() < CUT;
+    is_whole.then_some(value)
+}
+
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
@@ -115,7 +133,7 @@ fn join(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::{CUT, changed, missing};
 
     #[test]
     fn only_wanted_available_and_not_yet_allowed_controls_are_added() {
@@ -133,5 +151,17 @@ mod tests {
                 "{available}: {allowed}"
             );
         }
+    }
+
+    #[test]
+    fn a_list_that_the_kernel_cuts_is_not_written_back() {
+        let bbr = |names: &mut Vec<String>| names.push("bbr".to_owned());
+        assert_eq!(changed("reno cubic\n", bbr), Some("reno cubic bbr".into()));
+        let names = |bytes: usize| format!("reno {}\n", "x".repeat(bytes - 5));
+        assert!(changed(&names(CUT - 5), bbr).is_some());
+        assert_eq!(changed(&names(CUT - 4), bbr), None, "cut when written");
+        let first = |names: &mut Vec<String>| names.truncate(1);
+        assert!(changed(&names(CUT - 1), first).is_some());
+        assert_eq!(changed(&names(CUT), first), None, "cut when read");
     }
 }

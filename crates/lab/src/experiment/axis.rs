@@ -36,6 +36,8 @@ pub enum Axis {
     Connections,
     /// Number of clients of a [`Kind::Crowd`](super::spec::Kind::Crowd).
     Clients,
+    /// Name of one of [`Spec::networks`](super::spec::Spec::networks).
+    Network,
     /// Name of a [`Pattern`](super::spec::Pattern).
     Pattern,
     /// Name of a [`Traffic`](super::spec::Traffic).
@@ -61,6 +63,7 @@ impl Axis {
             Self::Images => "images",
             Self::Connections => "connections",
             Self::Clients => "clients",
+            Self::Network => "network",
             Self::Pattern => "pattern",
             Self::Traffic => "traffic",
             Self::Congestion => "congestion",
@@ -101,7 +104,9 @@ impl Axis {
                 Err("the value is empty".to_owned())
             }
             // The check of the whole experiment knows the names.
-            Self::Congestion | Self::MinCwnd | Self::Pattern | Self::Traffic => Ok(()),
+            Self::Network | Self::Congestion | Self::MinCwnd | Self::Pattern | Self::Traffic => {
+                Ok(())
+            }
         }
     }
 }

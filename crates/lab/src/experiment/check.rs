@@ -40,8 +40,12 @@ impl Spec {
             .axes
             .iter()
             .map(|(axis, values)| (*axis, values[0].clone()));
-        self.links(&Cell(first.collect()))
-            .map_err(|why| fault("link", why))?;
+        let first = Cell(first.collect());
+        self.links(&first).map_err(|why| fault("link", why))?;
+        for name in self.networks.keys() {
+            self.links(&first.with(Axis::Network, name))
+                .map_err(|why| fault(format!("network.{name}"), why))?;
+        }
         Ok(())
     }
 
@@ -63,6 +67,7 @@ impl Spec {
             }
             cells = cells.saturating_mul(values.len());
         }
+        self.check_networks()?;
         if self.axes.contains_key(&Axis::Rtt) && self.axes.contains_key(&Axis::OneWayDelay) {
             return Err(fault(
                 "axes",
@@ -77,6 +82,20 @@ impl Spec {
         }
         if self.cells == Some(0) {
             return Err(fault("cells", "must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn check_networks(&self) -> Result<(), Fault> {
+        let values = self.axes.get(&Axis::Network);
+        if values.is_none() && !self.networks.is_empty() {
+            return Err(fault("network", "needs the axis `network`"));
+        }
+        for name in values.into_iter().flatten() {
+            if !self.networks.contains_key(name) {
+                let why = format!("there is no [network.{name}]");
+                return Err(fault("axes.network", why));
+            }
         }
         Ok(())
     }
@@ -103,6 +122,13 @@ impl Spec {
         if arm.server != Server::Hikyaku && !arm.set.is_empty() {
             return Err("`set` is for hikyaku's configuration, not for a peer's".to_owned());
         }
+        let is_peers = arm.config.is_some() || arm.congestion.is_some();
+        if arm.server == Server::Hikyaku && is_peers {
+            return Err(
+                "`config` and `congestion` are a peer's; hikyaku has `set`, such as `policy.congestion`"
+                    .to_owned(),
+            );
+        }
         if arm.shards > 0 && arm.server != Server::Hikyaku {
             return Err("`shards` are hikyaku's alone".to_owned());
         }
@@ -121,6 +147,9 @@ impl Spec {
                     "`{key}` is set here and by the axis `{axis}`: keep one of them"
                 ));
             }
+        }
+        if self.axes.contains_key(&Axis::Congestion) && arm.congestion.is_some() {
+            return Err("`congestion` is set here and is an axis: keep one of them".to_owned());
         }
         if self.axes.contains_key(&Axis::Connections) && arm.connections.is_some() {
             return Err("`connections` is set here and is an axis: keep one of them".to_owned());

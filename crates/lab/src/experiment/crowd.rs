@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use toml::Table;
-
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
 use super::link;
@@ -79,7 +77,7 @@ impl Spec {
     }
 
     fn client_links(&self, cell: &Cell, kind: &ClientKind) -> Result<Links, String> {
-        let mut link: Table = self.link.clone();
+        let mut link = self.link_keys(cell);
         link.extend(kind.link.clone());
         link::resolve(&link, cell)
     }

@@ -1,7 +1,7 @@
 //! The records of an experiment on disk, and its progress.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -64,6 +64,9 @@ pub(crate) const ATTEMPTS: u32 = 3;
 impl Data {
     /// Opens or creates the records in the directory `out`, beside a copy of the experiment's text.
     /// Records of other conditions stay unchanged.
+    ///
+    /// # Errors
+    /// Where another lab writes records there, which would count twice.
     pub(crate) fn open(
         out: &Path,
         text: &str,
@@ -72,15 +75,26 @@ impl Data {
     ) -> Result<Self, RunError> {
         let what = || format!("writing to {}", out.display());
         fs::create_dir_all(out).attempt(what)?;
-        fs::write(out.join("experiment.toml"), text).attempt(what)?;
         let path = out.join("runs.jsonl");
-        repair(&path)?;
         let mut options = OpenOptions::new();
         let file = options
             .create(true)
             .append(true)
             .open(&path)
             .attempt(what)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let why = format!(
+                    "another lab writes its records to {}; wait for its end, or name another directory by `--out`",
+                    out.display()
+                );
+                return Err(RunError::Arguments(why));
+            }
+            Err(TryLockError::Error(source)) => Err(source).attempt(what)?,
+        }
+        fs::write(out.join("experiment.toml"), text).attempt(what)?;
+        repair(&path)?;
         let mut state = State {
             file,
             sessions: HashMap::new(),

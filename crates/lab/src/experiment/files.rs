@@ -23,6 +23,9 @@ pub(crate) struct SiteFile {
 /// The file that flows fetch.
 pub(crate) const FLOW_FILE: &str = "flow.bin";
 
+/// Largest size of a file in bytes, which is made in memory.
+const LARGEST: u64 = 4_000_000_000;
+
 /// The stream of a [`Traffic`](super::spec::Traffic) with a rate.
 pub(crate) const LIVE_FILE: &str = "live.ts";
 
@@ -61,6 +64,20 @@ impl Spec {
             }));
         }
         files
+    }
+
+    /// Checks that the lab can make the files of all `cells`.
+    ///
+    /// # Errors
+    /// If one is larger.
+    pub(crate) fn check_files(&self, cells: &[Cell]) -> Result<(), RunError> {
+        let mut files = cells.iter().flat_map(|cell| self.files(cell));
+        let Some(file) = files.find(|file| file.bytes > LARGEST) else {
+            return Ok(());
+        };
+        let (name, size) = (&file.name, ByteSize::from_bytes(file.bytes));
+        let why = format!("`{name}` has {size}; the lab makes files of at most 4 GB");
+        Err(RunError::Arguments(why))
     }
 
     /// Writes the files of all `cells` below `root`.

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
+use hikyaku_emulator::link::read_traces;
+use toml::Table;
 
+use super::conditions::sha256;
 use super::error::SpecError;
 use super::spec::Spec;
 
@@ -35,6 +38,22 @@ impl Source {
     /// As for [`Spec::parse`].
     pub fn parse(&self, quick: bool) -> Result<Spec, SpecError> {
         Spec::parse(&self.name, &self.text, quick)
+    }
+
+    /// Returns the hash of the text, and of the files that it names if it does: traces and peers'
+    /// configurations.
+    pub(crate) fn sha256(&self) -> String {
+        let spec = self.parse(false);
+        let configs = spec.iter().flat_map(|spec| &spec.arms);
+        let configs = configs.filter_map(|arm| arm.config.as_ref());
+        let configs = configs.filter_map(|path| fs::read_to_string(path).ok());
+        let table: Result<Table, _> = self.text.parse();
+        let with_traces = table.ok().and_then(|mut table| {
+            let has_traces = read_traces(&mut table).ok()?;
+            has_traces.then(|| table.to_string())
+        });
+        let files = with_traces.into_iter().chain(configs);
+        sha256((self.text.clone() + &files.collect::<String>()).as_bytes())
     }
 }
 
@@ -102,6 +121,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn records_of_another_trace_are_of_another_experiment() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("lte.down");
+        let source = |text: String| Source {
+            name: "test".to_owned(),
+            argument: "test.toml".to_owned(),
+            text,
+        };
+        let without = source("[link]\nrate = '5Mbps'\n".to_owned());
+        assert_eq!(without.sha256(), sha256(without.text.as_bytes()));
+        let with = source(format!("[link.down]\ntrace = '{}'\n", trace.display()));
+        fs::write(&trace, "1\n5\n").unwrap();
+        let first = with.sha256();
+        assert_eq!(with.sha256(), first);
+        fs::write(&trace, "1\n6\n").unwrap();
+        assert_ne!(with.sha256(), first);
     }
 
     #[test]

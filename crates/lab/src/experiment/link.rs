@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_netsim::{LinkConfig, QueueLimit};
+use hikyaku_netsim::{Capacity, LinkConfig, QueueLimit, derive_seed};
 use hikyaku_units::{ByteSize, Rate, duration};
 use toml::Table;
 
@@ -116,7 +116,26 @@ impl Links {
     pub fn configs(&self) -> Result<[LinkConfig; 2], String> {
         Ok([config(&self.up)?, config(&self.down)?])
     }
+
+    /// Returns both directions of a session with this seed. Traces begin at a random
+    /// millisecond, so that repeats meet different parts of them. Two traces of one length, such as those of one
+    /// recording, begin at the same.
+    ///
+    /// # Errors
+    /// If a key is unknown or a value wrong.
+    pub fn in_session(&self, seed: u64) -> Result<[LinkConfig; 2], String> {
+        let mut configs = self.configs()?;
+        for config in &mut configs {
+            if let Capacity::Trace(trace) = &config.rate {
+                config.rate = Capacity::Trace(trace.starting_at(derive_seed(seed, &[TRACES])));
+            }
+        }
+        Ok(configs)
+    }
 }
+
+/// Stream of the begins of traces, beside those of the links.
+const TRACES: u64 = 0x7472_6163_6573;
 
 fn config(table: &Table) -> Result<LinkConfig, String> {
     let mut table = table.clone();

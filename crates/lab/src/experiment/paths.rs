@@ -22,7 +22,7 @@ impl Spec {
     pub(crate) fn path_links(&self, cell: &Cell) -> Result<[Links; 2], String> {
         let pattern = self.pattern(cell);
         let own = |side: fn(&Pattern) -> &Table| {
-            let mut keys = self.link.clone();
+            let mut keys = self.link_keys(cell);
             keys.extend(pattern.map(side).cloned().unwrap_or_default());
             link::resolve(&keys, cell)
         };

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use toml::Table;
+
 use super::axis::{Axis, Cell, choose};
 use super::error::{Fault, SpecError, fault};
 use super::link;
@@ -170,8 +172,17 @@ impl Spec {
     pub fn links(&self, cell: &Cell) -> Result<Links, String> {
         match self.workload.kind {
             Kind::Paths => self.path_links(cell).map(|[a, _]| a),
-            _ => link::resolve(&self.link, cell),
+            _ => link::resolve(&self.link_keys(cell), cell),
         }
+    }
+
+    /// Returns the keys of the link in a cell, without those of axes.
+    pub(super) fn link_keys(&self, cell: &Cell) -> Table {
+        let network = cell.get(Axis::Network);
+        let own = network.and_then(|name| self.networks.get(name));
+        let mut keys = self.link.clone();
+        keys.extend(own.cloned().unwrap_or_default());
+        keys
     }
 }
 

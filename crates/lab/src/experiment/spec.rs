@@ -1,6 +1,7 @@
 //! The experiment's file.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hikyaku_units::{ByteSize, duration};
@@ -45,6 +46,9 @@ pub struct Spec {
     /// `down` for keys that differ by direction.
     #[serde(default)]
     pub link: toml::Table,
+    /// Links by the names on the axis `network`: keys in place of those of [`Self::link`].
+    #[serde(default, rename = "network")]
+    pub networks: BTreeMap<String, toml::Table>,
     /// Axes of the sweep: every cell has one value of each.
     #[serde(default)]
     pub axes: BTreeMap<Axis, Vec<String>>,
@@ -274,6 +278,10 @@ pub struct Arm {
     /// Keys of hikyaku's configuration, as for `--set`.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+    /// A peer's configuration file in place of the lab's. It may have the lab's placeholders.
+    pub config: Option<PathBuf>,
+    /// Congestion control of a peer's TCP, which is the kernel's.
+    pub congestion: Option<String>,
     /// Value of `get --http`.
     #[serde(default)]
     pub http: Http,

@@ -52,6 +52,7 @@ pub(super) const fn name(axis: Axis) -> &'static str {
         Axis::Images => "images",
         Axis::Connections => "connections",
         Axis::Clients => "clients",
+        Axis::Network => "network",
         Axis::Pattern => "pattern",
         Axis::Traffic => "traffic",
         Axis::Congestion => "congestion control",
@@ -92,7 +93,7 @@ pub(super) fn number(axis: Axis, text: &str) -> Option<(f64, Dimension)> {
             .or_else(|| suffixed(text, "xMSS", Dimension::Packets))
             .or_else(|| millis(text))
             .or_else(|| bytes(text)),
-        Axis::Udp | Axis::Congestion | Axis::Pattern | Axis::Traffic => None,
+        Axis::Udp | Axis::Network | Axis::Congestion | Axis::Pattern | Axis::Traffic => None,
     }
 }
 

@@ -151,9 +151,23 @@ fn a_second_start_finds_the_sessions_of_the_first() {
     assert!(second.is_done(&key(0)));
     assert!(!second.is_done(&key(1)));
     assert_eq!(second.foreign(), 0);
+    drop(second);
     let other = open("b");
     assert!(!other.is_done(&key(0)));
     assert_eq!(other.foreign(), 2);
     let text = fs::read_to_string(directory.path().join("experiment.toml")).unwrap();
     assert_eq!(text, "text");
+}
+
+#[test]
+fn two_labs_do_not_write_to_one_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |text| Data::open(directory.path(), text, &conditions("a"), false);
+    let first = open("first").unwrap();
+    let error = open("second").unwrap_err().to_string();
+    assert!(error.starts_with("another lab writes"), "{error}");
+    let text = fs::read_to_string(directory.path().join("experiment.toml")).unwrap();
+    assert_eq!(text, "first");
+    drop(first);
+    open("second").unwrap();
 }

@@ -21,6 +21,7 @@ use crate::experiment::crowd::{ADDRESSES, Member};
 use crate::experiment::record::{Outcome, Run};
 use crate::experiment::spec::Spec;
 use hikyaku_emulator::link::{INTERFACE, LinkPair, LinkSet, Report, Topology};
+use hikyaku_netsim::derive_seed;
 
 /// The content of the file of `hikyaku get --crowd` (`docs/get.md`).
 #[derive(Debug, Serialize)]
@@ -76,9 +77,9 @@ pub(super) fn run(
     let crowd = spec.crowd(&job.cell, arm, job.repeat, session);
     let crowd = crowd.map_err(RunError::Arguments)?;
     let server = lane.start(experiment.server(&job.cell, arm), &arm.name)?;
-    let links = links(&crowd)?;
     give_addresses(&lane.topology, &crowd)?;
     let recorder = Recorder::begin(job, attempt, experiment, session);
+    let links = links(&crowd, recorder.seed)?;
     lane.topology.start_link(links, recorder.seed)?;
     let (used, waited) = (server.used(), server.waited());
     let command = command(lane, job, experiment, &server, &crowd)?;
@@ -135,10 +136,12 @@ fn file(lane: &Lane<'_>, extension: &str) -> std::path::PathBuf {
         .join(format!("{name}.crowd.{extension}"))
 }
 
-fn links(crowd: &[Member]) -> Result<LinkSet, RunError> {
-    let own = crowd
-        .iter()
-        .map(|member| Ok((IpAddr::V4(member.address), pair(&member.links)?)));
+/// Returns the links of a run with this seed. Each client meets another part of a trace.
+fn links(crowd: &[Member], seed: u64) -> Result<LinkSet, RunError> {
+    let own = crowd.iter().enumerate().map(|(i, member)| {
+        let seed = derive_seed(seed, &[i as u64]);
+        Ok((IpAddr::V4(member.address), pair(&member.links, seed)?))
+    });
     Ok(LinkSet {
         common: LinkPair::default(),
         own: own.collect::<Result<_, RunError>>()?,

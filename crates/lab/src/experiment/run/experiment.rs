@@ -30,7 +30,8 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Returns the server of an arm in a cell.
     pub(super) fn server(&self, cell: &Cell, arm: &Arm) -> Kind {
-        let congestion = cell.get(Axis::Congestion).unwrap_or("cubic");
+        let congestion = cell.get(Axis::Congestion).or(arm.congestion.as_deref());
+        let congestion = congestion.unwrap_or("cubic");
         let hikyaku = arm.server == Server::Hikyaku;
         Kind {
             program: arm.server,
@@ -39,6 +40,7 @@ impl Experiment {
             } else {
                 Vec::new()
             },
+            config: arm.config.clone(),
             shards: arm.shards,
             root: self.root.clone(),
             tcp: if hikyaku { "cubic" } else { congestion }.to_owned(),
@@ -101,7 +103,7 @@ impl Experiment {
 }
 
 /// Returns the settings of hikyaku's server for an arm in a cell, as `KEY=VALUE`.
-fn settings(cell: &Cell, arm: &Arm) -> Vec<String> {
+pub(super) fn settings(cell: &Cell, arm: &Arm) -> Vec<String> {
     let mut settings = arm.set.clone();
     for (axis, key) in [
         (Axis::Congestion, "policy.congestion"),

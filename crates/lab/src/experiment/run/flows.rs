@@ -61,7 +61,8 @@ pub(super) fn run(
     let recorder = Recorder::begin(job, attempt, experiment, job.sessions.start);
     let log = packets(lane);
     lane.topology.link_mut().log_packets(Some(log.clone()));
-    lane.topology.start_link(pair(&links)?, recorder.seed)?;
+    let pair = pair(&links, recorder.seed)?;
+    lane.topology.start_link(pair, recorder.seed)?;
     let duration = experiment.spec.workload.duration.unwrap_or_default();
     let finished = drive(lane, &mut flows, duration);
     // The clients end before the link. Otherwise they would report its loss.
@@ -178,6 +179,7 @@ fn server(flow: &Flow, experiment: &Experiment) -> Kind {
     Kind {
         program: spec::Server::Hikyaku,
         settings,
+        config: None,
         shards: 0,
         root: experiment.root.clone(),
         tcp: "cubic".to_owned(),

@@ -128,6 +128,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
                 args,
                 source,
                 &conditions,
+                &binary,
                 &scratch.path().join(format!("{i}")),
             )
         })

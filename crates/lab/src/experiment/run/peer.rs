@@ -9,6 +9,10 @@ use super::certificate::Certificate;
 use super::error::{Attempt, RunError};
 use crate::experiment::spec::Server;
 
+/// Placeholders of the address and the port to listen on.
+const ADDRESS: &str = "@ADDRESS@";
+const PORT: &str = "@PORT@";
+
 /// A peer's configuration, with its placeholders.
 struct Template {
     file: &'static str,
@@ -90,14 +94,36 @@ impl Server {
     }
 }
 
-/// Returns the command that runs a peer, after writing its configuration.
-pub(super) fn command(server: Server, place: &Place<'_>) -> Result<Command, RunError> {
+/// Checks that a server with this configuration can listen where the lab asks it.
+///
+/// # Errors
+/// If the file can't be read, or has a port of its own.
+pub(super) fn check(config: &Path) -> Result<(), RunError> {
+    let text = fs::read_to_string(config).attempt(|| format!("reading {}", config.display()))?;
+    if text.contains(PORT) {
+        return Ok(());
+    }
+    Err(RunError::Arguments(format!(
+        "{} has no `{PORT}`: let the server listen on `{ADDRESS}:{PORT}`, which the lab fills in",
+        config.display()
+    )))
+}
+
+/// Returns the command that runs a peer, after writing its configuration: the lab's, or that of a file.
+pub(super) fn command(
+    server: Server,
+    place: &Place<'_>,
+    config: Option<&Path>,
+) -> Result<Command, RunError> {
     let (Some(program), Some(template)) = (server.program(), server.template()) else {
         return Err(RunError::Arguments("hikyaku is not a peer".to_owned()));
     };
     let Place { directory, .. } = place;
     let file = directory.join(template.file);
-    let text = fill(template.text, place, server.has_http3());
+    let own = config.map(fs::read_to_string).transpose();
+    let own = own.attempt(|| format!("reading the configuration of {program}"))?;
+    let text = own.as_deref().unwrap_or(template.text);
+    let text = fill(text, place, server.has_http3());
     fs::create_dir_all(directory)
         .and_then(|()| fs::write(&file, text))
         .attempt(|| format!("writing {}", file.display()))?;
@@ -134,8 +160,8 @@ fn fill(template: &str, place: &Place<'_>, http3: bool) -> String {
     } = place.certificate;
     let path = |path: &Path| path.display().to_string();
     let values = [
-        ("@ADDRESS@", place.address.ip().to_string()),
-        ("@PORT@", place.address.port().to_string()),
+        (ADDRESS, place.address.ip().to_string()),
+        (PORT, place.address.port().to_string()),
         ("@ROOT@", path(place.root)),
         ("@DIR@", path(place.directory)),
         ("@CERT@", path(cert)),
@@ -230,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn an_operators_own_configuration_is_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate = Certificate::create(directory.path()).unwrap();
+        let own = directory.path().join("own.conf");
+        fs::write(&own, "listen 443 ssl;").unwrap();
+        let error = check(&own).unwrap_err().to_string();
+        assert!(error.contains("has no `@PORT@`"), "{error}");
+        fs::write(&own, "listen @ADDRESS@:@PORT@ ssl; # mine").unwrap();
+        check(&own).unwrap();
+        let place = place(directory.path(), &certificate);
+        command(Server::Nginx, &place, Some(&own)).unwrap();
+        let text = fs::read_to_string(directory.path().join("nginx.conf")).unwrap();
+        assert_eq!(text, "listen 10.0.0.2:4430 ssl; # mine");
+        let missing = check(Path::new("/nowhere.conf")).unwrap_err();
+        assert_eq!(missing.to_string(), "reading /nowhere.conf");
+    }
+
+    #[test]
     fn a_peer_that_is_installed_takes_its_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let certificate = Certificate::create(directory.path()).unwrap();
@@ -250,7 +294,7 @@ mod tests {
             place.address = free.local_addr().unwrap();
             drop(free);
             place.root = directory.path();
-            let mut command = command(server, &place).unwrap();
+            let mut command = command(server, &place, None).unwrap();
             command.args(check);
             if server == Server::Caddy {
                 let file = directory.path().join("Caddyfile");

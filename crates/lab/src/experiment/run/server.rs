@@ -25,6 +25,8 @@ pub(super) struct Kind {
     pub(super) program: spec::Server,
     /// Settings of hikyaku's configuration, as `KEY=VALUE`.
     pub(super) settings: Vec<String>,
+    /// A peer's configuration file in place of the lab's.
+    pub(super) config: Option<PathBuf>,
     /// Further ports, over which the server may spread pages.
     pub(super) shards: u8,
     /// The served directory.
@@ -191,6 +193,7 @@ impl Server {
                         certificate: &shared.certificate,
                         origin: origin_port,
                     },
+                    kind.config.as_deref(),
                 )?;
                 command.stdout(Stdio::null());
                 (

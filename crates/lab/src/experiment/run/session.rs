@@ -84,7 +84,7 @@ impl<'a> Session<'a> {
         self.change_link(number, false);
         server.check()?;
         let recorder = Recorder::begin(self.job, self.attempt, self.experiment, number);
-        topology.start_link(pair(&self.links)?, recorder.seed)?;
+        topology.start_link(pair(&self.links, recorder.seed)?, recorder.seed)?;
         let changes = self.changes(number)?;
         topology.link().begin_changes_at_first_packet(changes)?;
         let mut measured = Measured::default();
@@ -248,9 +248,9 @@ fn patch(table: &Table) -> Result<LinkPatch, RunError> {
     of_table(table).map_err(why)
 }
 
-/// Returns a link in the emulator's form.
-pub(super) fn pair(links: &Links) -> Result<LinkPair, RunError> {
-    let [up, down] = links.configs().map_err(RunError::Arguments)?;
+/// Returns a link in the emulator's form, for a session with this seed.
+pub(super) fn pair(links: &Links, seed: u64) -> Result<LinkPair, RunError> {
+    let [up, down] = links.in_session(seed).map_err(RunError::Arguments)?;
     Ok(LinkPair { up, down })
 }
 

@@ -1,16 +1,17 @@
 //! From the options to the experiments to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
-use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser, control, epe, fleet, programs};
+use super::experiment::{Experiment, settings};
+use super::{Attempt, RunArgs, RunError, browser, control, epe, fleet, peer, programs};
 use crate::experiment::axis::{Axis, Cell};
-use crate::experiment::conditions::{arguments, sha256};
+use crate::experiment::conditions::arguments;
 use crate::experiment::data::Data;
 use crate::experiment::library::{self, Source};
 use crate::experiment::record::Conditions;
-use crate::experiment::spec::{Arm, Backend, Client, Spec};
+use crate::experiment::spec::{Arm, Backend, Client, Server, Spec};
 use hikyaku_emulator::link::privileges::is_program;
 
 /// An experiment's text and its parsed form.
@@ -58,13 +59,14 @@ pub(super) fn open(
     args: &RunArgs,
     loaded: Loaded,
     conditions: &Conditions,
+    binary: &Path,
     root: &Path,
 ) -> Result<Experiment, RunError> {
     let Loaded { source, spec } = loaded;
     let (arms, left_out) = arms(&args.arms, &spec, missing)?;
     let seed = args.seed.unwrap_or(spec.seed);
     let conditions = Conditions {
-        experiment_sha256: sha256(source.text.as_bytes()),
+        experiment_sha256: source.sha256(),
         quick: args.quick,
         seed,
         arguments: arguments(&source.argument, args.repeats, &args.only, &args.arms),
@@ -74,6 +76,10 @@ pub(super) fn open(
     let out = args.out.clone().unwrap_or_else(default);
     // Before the copy of the experiment's text is written: a wrong option changes nothing.
     let cells = only(&args.only, &spec.cells(seed))?;
+    spec.check_files(&cells)?;
+    let mut configs = spec.arms.iter().filter_map(|arm| arm.config.as_deref());
+    configs.try_for_each(peer::check)?;
+    check_settings(&spec, &cells, &arms, binary)?;
     let data = Data::open(&out, &source.text, &conditions, spec.stop_after_timeout)?;
     Ok(Experiment {
         cells,
@@ -86,6 +92,42 @@ pub(super) fn open(
         left_out,
         arms,
     })
+}
+
+/// Checks the settings of all arms by the program that is measured, as its server would at their turn.
+///
+/// # Errors
+/// If the program refuses those of an arm.
+fn check_settings(
+    spec: &Spec,
+    cells: &[Cell],
+    arms: &[String],
+    binary: &Path,
+) -> Result<(), RunError> {
+    let mut checked = BTreeSet::from([Vec::new()]);
+    let arms = arms.iter().filter_map(|name| spec.arm(name));
+    for arm in arms.filter(|arm| arm.server == Server::Hikyaku) {
+        for settings in cells.iter().map(|cell| settings(cell, arm)) {
+            if !checked.insert(settings.clone()) {
+                continue;
+            }
+            let mut command = Command::new(binary);
+            // It takes no port of this machine.
+            command.args(["check", "/", "--listen", "127.0.0.1:0"]);
+            for setting in &settings {
+                command.args(["--set", setting]);
+            }
+            let output = command.output();
+            let output = output.attempt(|| format!("running `{} check`", binary.display()))?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said.trim().trim_start_matches("error: ");
+                let why = format!("the settings of arm `{}`: {said}", arm.name);
+                return Err(RunError::Arguments(why));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the first program that an arm needs and that is not installed.
@@ -240,7 +282,13 @@ mod tests {
             keep: false,
         };
         let loaded = load(&args).unwrap().remove(0);
-        let opened = open(&args, loaded, &Conditions::default(), directory.path());
+        let opened = open(
+            &args,
+            loaded,
+            &Conditions::default(),
+            Path::new("true"),
+            directory.path(),
+        );
         assert!(matches!(opened, Err(RunError::Arguments(_))));
         assert!(!directory.path().join("out").exists());
     }

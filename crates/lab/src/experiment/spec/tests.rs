@@ -1,5 +1,6 @@
 use super::*;
 use crate::experiment::error::SpecError;
+use crate::experiment::record::Links;
 
 const GOOD: &str = r#"
 title = "HTTP/2 against HTTP/3"
@@ -63,6 +64,62 @@ fn a_cell_is_one_value_of_each_axis() {
     // 200 Mbit/s x 50 ms
     assert_eq!(up.queue, hikyaku_netsim::QueueLimit::Bytes(1_250_000));
     assert_eq!((up.overhead, down.overhead), (14, 40));
+}
+
+#[test]
+fn sessions_begin_at_their_own_place_of_a_trace() {
+    let link: toml::Table = "trace = [2, 4, 4, 9000]".parse().unwrap();
+    let links = Links {
+        up: link.clone(),
+        down: link,
+    };
+    let [first, again, other] = [1, 1, 2].map(|seed| links.in_session(seed).unwrap());
+    assert_eq!(first, again, "arms share their seeds");
+    assert_ne!(first[0].rate, other[0].rate);
+    assert_eq!(first[0].rate, first[1].rate, "both directions");
+    assert_ne!(first[0].rate, links.configs().unwrap()[0].rate);
+}
+
+#[test]
+fn a_network_has_keys_in_place_of_the_links() {
+    let networks = "network = [\"lte\", \"wifi\"]\n[network.lte]\ndown = { loss = \"3%\" }\n\
+                    [network.wifi]\nloss = { p = \"1%\", r = \"10%\", bad = \"30%\" }\n[[skip]]";
+    let text = GOOD.replacen("[[skip]]", networks, 1);
+    let text = text.replace("loss = [\"0%\", \"1%\"]\n", "");
+    let text = text.replace(", loss = [\"1%\"]", "");
+    let spec = parse(&text).unwrap();
+    let losses = ["lte", "wifi"].map(|name| {
+        let cell = spec.cells(1)[0].with(Axis::Network, name);
+        let [up, down] = spec.links(&cell).unwrap().configs().unwrap();
+        (up.loss, down.loss)
+    });
+    assert_eq!(losses[0].0, hikyaku_netsim::Loss::default());
+    assert_ne!(losses[0].1, hikyaku_netsim::Loss::default());
+    assert_eq!(losses[1].0, losses[1].1);
+    assert!(matches!(
+        losses[1].0,
+        hikyaku_netsim::Loss::GilbertElliott { .. }
+    ));
+    for (from, to, want) in [
+        (
+            "\"lte\", \"wifi\"]",
+            "\"lte\", \"wi-fi\"]",
+            "there is no [network.wi-fi]",
+        ),
+        (
+            "network = [\"lte\", \"wifi\"]\n",
+            "",
+            "needs the axis `network`",
+        ),
+        (
+            "loss = { p",
+            "lost = { p",
+            "network.wifi: unknown field `lost`",
+        ),
+    ] {
+        let error = parse(&text.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(want), "{error}");
+    }
 }
 
 #[test]
@@ -183,6 +240,18 @@ fn mistakes_are_reported_with_their_place() {
             "http = \"2\"",
             "server = \"nginx\"",
             "`set` is for hikyaku's",
+        ),
+        (
+            "congestion control of a peer for hikyaku",
+            "http = \"2\"",
+            "congestion = \"bbr\"",
+            "`config` and `congestion` are a peer's",
+        ),
+        (
+            "configuration of a peer for hikyaku",
+            "http = \"2\"",
+            "config = \"nginx.conf\"",
+            "`config` and `congestion` are a peer's",
         ),
         (
             "skip of nothing",

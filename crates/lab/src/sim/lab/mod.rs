@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::experiment::{
-    self, Attempt, Backend, Conditions, Data, RunError, Source, Spec, Stop, only, sha256,
+    self, Attempt, Backend, Conditions, Data, RunError, Source, Spec, Stop, only,
 };
 use jobs::Job;
 use progress::Progress;
@@ -109,7 +109,7 @@ fn one(
     }
     let conditions = Conditions {
         arguments,
-        experiment_sha256: sha256(source.text.as_bytes()),
+        experiment_sha256: source.sha256(),
         quick: args.quick,
         seed,
         ..conditions.clone()

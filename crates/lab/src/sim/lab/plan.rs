@@ -79,7 +79,7 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
 /// Returns the scenario of an arm in a cell.
 pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result<Scenario, String> {
     check(spec, arm).map_err(|why| format!("arm `{}`: {why}", arm.name))?;
-    let [up, down] = spec.links(cell)?.configs()?;
+    let [up, down] = spec.links(cell)?.in_session(seed)?;
     let (flows, until) = match spec.workload.kind {
         Kind::Load => (vec![download(spec, cell, arm)?], spec.timeout(cell, arm)),
         Kind::Flows => {

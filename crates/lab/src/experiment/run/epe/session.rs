@@ -156,7 +156,9 @@ impl Sessions<'_> {
         self.bed.check()?;
         let recorder = Recorder::begin(self.job, self.attempt, self.experiment, number);
         let [a, b] = &self.links;
-        self.bed.start_links([pair(a)?, pair(b)?], recorder.seed)?;
+        let seed = recorder.seed;
+        self.bed
+            .start_links([pair(a, seed)?, pair(b, seed)?], seed)?;
         self.flow_stats.lines()?;
         let (warmup, _) = self.experiment.spec.sessions(self.arm);
         let mut measured = Measured::default();

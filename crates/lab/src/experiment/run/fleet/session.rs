@@ -116,8 +116,9 @@ impl Sessions<'_> {
         self.edges.check()?;
         let recorder = Recorder::begin(self.job, self.attempt, self.experiment, number);
         let [near, far] = &self.links;
+        let seed = recorder.seed;
         self.bed
-            .start_links(&[pair(near)?, pair(far)?], recorder.seed)?;
+            .start_links(&[pair(near, seed)?, pair(far, seed)?], seed)?;
         let last = self.last();
         let (waited, began) = (self.edges.get(last).waited(), Instant::now());
         let Some(fetched) = self.fetch()? else {
