@@ -21,5 +21,5 @@ fn demands_of_rfcs_9114_9204_and_9218() {
             &servers.proxy.port().to_string(),
         ],
     );
-    expect_all_right(&output, 134);
+    expect_all_right(&output, 136);
 }

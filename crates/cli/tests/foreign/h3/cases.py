@@ -396,8 +396,27 @@ def priorities():
     def update(stream, value=b"u=1, i"):
         return frame(PRIORITY_UPDATE, varint(stream) + value)
 
+    def ends_first(raised):
+        """Steps that ask for two files, of which one gets more urgent, and must end first."""
+
+        async def steps(peer):
+            with peer.withheld_window():
+                asked = [peer.request(get(path="/big.bin")) for _ in range(2)]
+                await peer.until(lambda: len(peer.data.get(asked[0], b"")) > 100_000)
+                peer.send(peer.control, update(asked[raised], b"u=0"))
+                # It arrives while the first response fills the window.
+                await asyncio.sleep(0.5)
+            await peer.until(lambda: peer.ended)
+            if asked[raised] not in peer.ended:
+                return "the other one ended first"
+            return await peer.outcome(asked[raised])
+
+        return steps
+
     wrong = "connection H3_ID_ERROR"
     return [
+        Case("PRIORITY_UPDATE of the response under way", "9218 §7.2", "200", ends_first(0)),
+        Case("PRIORITY_UPDATE of the response behind it", "9218 §7.2", "200", ends_first(1)),
         Case("PRIORITY_UPDATE before its request", "9218 §7.2", "200", controls(update(0), then_asks=True)),
         Case("PRIORITY_UPDATE of a stream that is no request", "9218 §7.2", wrong, controls(update(2))),
         Case("PRIORITY_UPDATE beyond the allowed streams", "9218 §7.2", wrong, controls(update(4_000_000))),
