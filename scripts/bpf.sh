@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../crates/edge/bpf"
 
 # Other versions give other bytes.
 readonly CLANG=clang-14 STRIP=llvm-strip-14
-readonly PROGRAMS=(congestion mptcp)
+readonly PROGRAMS=(congestion mptcp syn_ack)
 
 # compile PROGRAM OBJECT
 compile() {

@@ -8,6 +8,7 @@ use hikyaku_emulator::clean::{self, CleanArgs};
 use hikyaku_emulator::interrupt;
 use hikyaku_emulator::selftest::{self, SelftestArgs};
 use hikyaku_emulator::shell::{self, ShellArgs};
+use hikyaku_lab::all::{self, AllArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
 use hikyaku_lab::fit::{self, FitArgs};
 use hikyaku_lab::report::{self, ReportArgs};
@@ -26,6 +27,8 @@ enum Command {
     List(ListArgs),
     /// Measure experiments over emulated links.
     Run(Box<RunArgs>),
+    /// Measure every experiment, or a part of them.
+    All(AllArgs),
     /// Run experiments in simulation; needs no root.
     Sim(Box<SimArgs>),
     /// Fit the model of the servers' decisions to measurements, and check it.
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     let status = match &args.command {
         Command::List(args) => experiment::list(args, out)?,
         Command::Run(args) => experiment::run(args, out)?,
+        Command::All(args) => all::run(args, out)?,
         Command::Sim(args) => sim::run(args, out)?,
         Command::Report(args) => report::run(args, out)?,
         Command::Selftest(args) => {

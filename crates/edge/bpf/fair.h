@@ -413,8 +413,13 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 		cubictcp_state(sk, state);
 		show_fair(sk, flow);
 	} else if (flow && state == TCP_CA_CWR && repaired_tail(flow, tcp_sk(sk))) {
-		/* A loss as any other: the acknowledgement that shows it shows whether there was a queue. */
-		flow->tail_lost = true;
+		/* A loss as any other, which met the queue that was there before: by now it has drained. Of a
+		 * handshake's, the first RTT shows whether there is one. */
+		if (flow->recent_next && !former_under_way(flow, tcp_sk(sk)))
+			on_losses(sk, flow, 1);
+		else
+			flow->tail_lost = true;
+		show_fair(sk, flow);
 	} else if (flow && state == TCP_CA_CWR) {
 		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
 		retreat(flow);

@@ -46,6 +46,7 @@ mod shards;
 mod shared;
 mod spans;
 mod store;
+pub mod syn_ack;
 mod sys;
 pub mod tcp_cc;
 pub mod tls;

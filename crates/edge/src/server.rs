@@ -39,6 +39,7 @@ use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
 use crate::spans::{Tracer, export};
 use crate::store::{self, Lender, Store, StoreError, Writer};
+use crate::syn_ack::SynAcks;
 use crate::tls::{Certificate, Certificates, Stapler, TlsError};
 use certificate::{follow_fleet, keeper, watch_certificates};
 pub use check::Findings;
@@ -46,7 +47,7 @@ use doors::{Doors, QuicDoor};
 use hikyaku_content::{FilesError, SiteError};
 use in_force::{InForce, Kept};
 pub use setup::load_model;
-use setup::{check_unchanged, raise_descriptor_limit, set_floor};
+use setup::{check_unchanged, hasten_syn_acks, raise_descriptor_limit, set_floor};
 use start::{Known, Sockets};
 pub use upgrade::Prepared;
 pub use workers::Pulse;
@@ -122,6 +123,8 @@ pub struct Server {
     quic: Vec<QuicDoor>,
     workers: Workers,
     mptcp: bool,
+    /// `None` where the kernel does not take it.
+    _syn_acks: Option<SynAcks>,
     admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
     /// `None` without a place for what it keeps.
@@ -210,6 +213,7 @@ impl Server {
         };
         let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
+            _syn_acks: hasten_syn_acks(&sockets),
             admin_address: local_addresses(&sockets.admin).first().copied(),
             doors: Doors::of(sockets),
             store: state.as_deref().map(Store::file),

@@ -250,6 +250,25 @@ pub(crate) fn attach_reuseport_ebpf(socket: impl AsFd, program: BorrowedFd<'_>) 
     set(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_EBPF, &program)
 }
 
+/// Reads the number by which programs in the kernel know the socket's network namespace
+/// (`SO_NETNS_COOKIE`).
+///
+/// # Errors
+/// Those of getsockopt(2).
+pub(crate) fn netns_cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    // SAFETY: any bytes are a valid integer, without addresses.
+    unsafe {
+        get(
+            socket.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            &mut cookie,
+        )?;
+    }
+    Ok(cookie)
+}
+
 /// Takes a descriptor that this process was started with. To be called once for each number that its
 /// starter has announced. Processes that this one starts do not get it.
 ///

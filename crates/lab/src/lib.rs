@@ -1,5 +1,6 @@
 //! The network lab of hikyaku: all experiments and measurements.
 
+pub mod all;
 pub mod experiment;
 pub mod fit;
 pub mod report;

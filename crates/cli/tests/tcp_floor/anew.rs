@@ -4,12 +4,12 @@ use super::*;
 use hikyaku_emulator::link::ChangePair;
 use hikyaku_netsim::{Change, LinkPatch};
 
-fn at(ms: u64, patch: LinkPatch) -> Change {
+pub(super) fn at(ms: u64, patch: LinkPatch) -> Change {
     let at = Duration::from_millis(ms);
     Change { at, patch }
 }
 
-fn lossy(ppm: u32) -> LinkPatch {
+pub(super) fn lossy(ppm: u32) -> LinkPatch {
     LinkPatch {
         loss: Some(Loss::Bernoulli(LossRate::from_ppm(ppm).unwrap())),
         ..LinkPatch::default()

@@ -6,6 +6,7 @@ mod anew;
 mod mptcp;
 mod server;
 mod startup;
+mod syn_ack;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -7,7 +7,8 @@ use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
-use super::ServerError;
+use super::start::Sockets;
+use super::{ServerError, local_addresses};
 use crate::causes::chain;
 use crate::clients::Clients;
 use crate::config::Config;
@@ -16,6 +17,7 @@ use crate::gain::Gain;
 use crate::listen::probe_congestion;
 use crate::packed::built_in_model;
 use crate::store::{Store, StoreError};
+use crate::syn_ack::SynAcks;
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Pair, Source};
 use crate::transport;
@@ -117,6 +119,19 @@ pub(super) fn load_controls(policy: &PolicyConfig) -> Controls {
         }
         Controls::plain()
     })
+}
+
+/// Has lost SYN-ACKs sent again early, or logs the missing part.
+pub(super) fn hasten_syn_acks(sockets: &Sockets) -> Option<SynAcks> {
+    let listeners = sockets.listeners.iter().map(|listener| listener.address);
+    let cleartext = local_addresses(&sockets.cleartext);
+    let ports: Vec<u16> = listeners.chain(cleartext).map(|at| at.port()).collect();
+    SynAcks::load(&ports)
+        .inspect(|_| tracing::debug!("lost SYN-ACKs are sent again early"))
+        .inspect_err(|error| {
+            tracing::debug!("lost SYN-ACKs wait a second: {}", chain(error));
+        })
+        .ok()
 }
 
 /// Puts the policy's fixed floor under TCP's windows, and warns of what it does there and on QUIC.

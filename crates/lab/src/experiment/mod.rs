@@ -33,7 +33,7 @@ pub(crate) use record::by_attempt;
 pub use record::{
     Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, latest, read,
 };
-pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
+pub(crate) use run::{Attempt, DEFAULT_LANES, Measured, RunSize, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Borders, Change, Client, ClientKind, Control, Edge, Event, Fault,

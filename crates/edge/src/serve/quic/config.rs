@@ -23,6 +23,10 @@ const ORDERLY_END: Duration = Duration::from_secs(1);
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
 
+/// The initial round-trip time of RFC 9002 §6.2.2, and the least one here.
+const RFC_INITIAL_RTT: Duration = Duration::from_millis(333);
+const LEAST_INITIAL_RTT: Duration = Duration::from_millis(20);
+
 /// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1). It is longer than
 /// the time after which a connection without requests is ended in order, where that comes first.
 pub(in crate::serve) fn max_idle(timeouts: &Timeouts) -> Duration {
@@ -95,6 +99,9 @@ impl QuicConfig {
             .datagram_receive_buffer_size(None)
             .qlog_stream(trace.map(Trace::stream))
             .congestion_controller_factory(Arc::new(OfConnection::new(choice.quic_settings())));
+        if let Some(rtt) = initial_rtt(choice) {
+            transport.initial_rtt(rtt);
+        }
         let mut server = self.server.clone();
         server.transport_config(Arc::new(transport));
         if let Some(carrier) = carrier {
@@ -102,6 +109,13 @@ impl QuicConfig {
         }
         Arc::new(server)
     }
+}
+
+/// The initial round-trip time of a connection, which former visits have shown (RFC 9002 §6.2.2). The first probe
+/// follows after three of it, else after a second. It is twice the least one, for queues and slow clients.
+fn initial_rtt(choice: &TransportChoice) -> Option<Duration> {
+    let rtt = choice.known?.min_rtt * 2;
+    Some(rtt.clamp(LEAST_INITIAL_RTT, RFC_INITIAL_RTT))
 }
 
 /// Refuses a floor that no connection can reach.
@@ -115,4 +129,33 @@ pub(super) fn check_min_cwnd(min_cwnd: Option<u64>) -> Result<(), QuicError> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hikyaku_units::arm::Congestion;
+    use hikyaku_units::{ByteSize, SavedPath};
+
+    use super::*;
+
+    #[test]
+    fn a_handshake_begins_with_the_round_trip_time_of_former_visits() {
+        let cases = [
+            (None, None),
+            (Some(1), Some(20)),
+            (Some(25), Some(50)),
+            (Some(400), Some(333)),
+        ];
+        for (min_rtt, want) in cases {
+            let choice = TransportChoice {
+                known: min_rtt.map(|min_rtt| SavedPath {
+                    bdp: ByteSize::from_bytes(100_000),
+                    min_rtt: Duration::from_millis(min_rtt),
+                }),
+                ..TransportChoice::ordinary(Congestion::Floor)
+            };
+            let got = initial_rtt(&choice);
+            assert_eq!(got, want.map(Duration::from_millis), "{min_rtt:?} ms");
+        }
+    }
 }

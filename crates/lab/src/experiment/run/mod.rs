@@ -73,6 +73,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
+    /// Directory with one for each experiment, where `out` names none.
+    #[arg(skip = "build/lab")]
+    pub below: PathBuf,
+
     /// Pairs of namespaces side by side; slow runs hardly load the machine
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES, value_parser = clap::value_parser!(u16).range(1..=250))]
     pub lanes: u16,
@@ -104,7 +108,7 @@ pub struct RunArgs {
 }
 
 /// Enough for slow runs side by side; more lanes cost the machine more than they gain.
-const DEFAULT_LANES: u16 = 20;
+pub(crate) const DEFAULT_LANES: u16 = 20;
 
 /// Measures, and writes the progress and results to `out`. Returns the exit status: 0 if every
 /// session was measured, 1 if some failed, 128 and the signal's number if one came first.

@@ -72,7 +72,7 @@ pub(super) fn open(
         arguments: arguments(&source.argument, args.repeats, &args.only, &args.arms),
         ..conditions.clone()
     };
-    let default = || Path::new("build/lab").join(&source.name);
+    let default = || args.below.join(&source.name);
     let out = args.out.clone().unwrap_or_else(default);
     // Before the copy of the experiment's text is written: a wrong option changes nothing.
     let cells = only(&args.only, &spec.cells(seed))?;
@@ -273,6 +273,7 @@ mod tests {
             quick: true,
             seed: None,
             out: Some(directory.path().join("out")),
+            below: "build/lab".into(),
             lanes: 1,
             capacity: None,
             repeats: None,
