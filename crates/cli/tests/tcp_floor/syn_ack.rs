@@ -24,7 +24,7 @@ impl Lab {
         let connect = || TcpStream::connect(target).map(drop);
         self.topology.client().enter(connect).unwrap().unwrap();
         let took = begun.elapsed();
-        // The next link drops what is on its way, such as the end of this handshake.
+        // The next link drops packets on their way, such as the end of this handshake.
         thread::sleep(RTT);
         took
     }
